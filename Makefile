@@ -1,0 +1,47 @@
+# `make demo` and `make test` work from a fresh clone with Python 3.11+, make and a C library.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: demo test lint types unit test-slow docs bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/laminar demo demo
+
+test: lint types unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+# Two workers at most: torch tests use one thread each.
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow"
+
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m tests.generate_docs
+
+bench: $(VENV)/.dev
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml
+	$(BIN)/pip install --quiet -e '.[report]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+	$(BIN)/pip install --quiet -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache

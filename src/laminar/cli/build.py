@@ -1,0 +1,74 @@
+"""Train what is missing or changed, bottom up, and reuse the rest.
+
+Without LAYER, all layers of the stack; with it, those layers and what they stand on. Ctrl-C keeps a checkpoint: the next build goes on from there.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from laminar.cli.output import Json, number, print_json, remark, say, seconds, table
+from laminar.stack.build import BuildReport, build
+from laminar.stack.plan import plan
+from laminar.stack.project import open_project
+
+
+def run(
+    layers: Annotated[list[str] | None, typer.Argument(metavar="[LAYER]...", help="Layers to build.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Train the named layers (or all) even when nothing changed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    json: Json = False,
+) -> None:
+    project = open_project()
+    file = project.need_file()
+    store = project.open_store()
+    if dry_run:
+        from laminar.cli.status import show_plan
+
+        show_plan(file, plan(file, store, targets=layers or None, force=force), as_json=json)
+        return
+    from laminar.cli.progress import progress
+
+    try:
+        with progress(quiet=quiet) as emit:
+            report = build(file, store, targets=layers or None, force=force, emit=emit)
+    except KeyboardInterrupt:
+        remark("interrupted: what was trained is kept; `laminar build` goes on from the last checkpoint")
+        raise typer.Exit(130) from None
+    if json:
+        print_json(report.to_json())
+    else:
+        show_report(report)
+
+
+def show_report(report: BuildReport) -> None:
+    figures = [m for m in ("accuracy", "loss", "mae", "r2") if any(m in layer.metrics for layer in report.layers)]
+    table(
+        "",
+        ["layer", "id", "", *figures, "samples/s", "time", "why"],
+        [
+            [
+                layer.name,
+                layer.id[:12],
+                layer.action,
+                *[number(layer.metrics.get(m)) for m in figures],
+                number(layer.metrics.get("samples_per_second")),
+                seconds(layer.seconds),
+                layer.why,
+            ]
+            for layer in report.layers
+        ],
+        right=[*figures, "samples/s", "time"],
+    )
+    for layer in report.layers:
+        if layer.features:
+            say(f"{layer.name}: {layer.features}")
+        for note in layer.notes:
+            say(f"{layer.name}: {note}")
+    built = len(report.layers) - len(report.reused)
+    saved = sum(layer.saved for layer in report.reused)
+    reused = f"{len(report.reused)} layer{'s' if len(report.reused) != 1 else ''} reused"
+    say(f"{built} built, {reused}" + (f" (their training took {seconds(saved)})" if report.reused else ""))

@@ -1,0 +1,37 @@
+"""Every input of a layer's key, and when a build would train it, which input changed from what to what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from laminar.cli.output import Json, print_json, say, table
+from laminar.core import digest
+from laminar.stack.explain import explain
+from laminar.stack.project import open_project
+
+
+def run(layer: Annotated[str, typer.Argument(help="A layer of the stack.")], json: Json = False) -> None:
+    project = open_project()
+    found = explain(project.need_file(), project.open_store(), layer)
+    if json:
+        print_json(found.to_json())
+        return
+    say(f"{layer}: {'a build would reuse it' if found.step.action == 'cached' else 'a build would train it'}: {found.step.why}")
+    if found.step.key:
+        say(f"key {found.step.key}")
+    changed = {f for f, _, _ in found.differences}
+    if changed:
+        say("")
+        table(
+            f"changed since the build with key {digest.short(found.compared_with or '')}",
+            ["input", "from", "to"],
+            [[f, _text(old), _text(new)] for f, old, new in found.differences],
+        )
+    say("")
+    table("inputs of the key", ["", "input", "value"], [["*" if f in changed else "", f, _text(v)] for f, v in found.inputs.items()])
+
+
+def _text(value: object) -> str:
+    return "none" if value is None else str(value)

@@ -1,0 +1,87 @@
+"""Progress of a build: bars on a terminal, a line an epoch elsewhere. Fed by the events of the build and of its training."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from laminar.cli.output import number, remark, seconds
+from laminar.core.events import Emit, Event, nowhere
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+@contextlib.contextmanager
+def progress(*, quiet: bool) -> Iterator[Emit]:
+    if quiet:
+        yield nowhere
+    elif sys.stderr.isatty():
+        with _bars() as emit:
+            yield emit
+    else:
+        yield _lines
+
+
+def _lines(event: Event) -> None:
+    kind = event["event"]
+    if kind == "epoch":
+        remark(f"{event.get('layer', '')} epoch {event['epoch'] + 1}/{event.get('epochs', '?')}: {figures(event)}")
+    elif kind in ("note", "waiting", "resume") or (kind == "features" and event["action"] != "computing"):
+        remark(f"{event.get('layer', '')} {kind}: {event['why']}".strip())
+
+
+def figures(event: Event) -> str:
+    test: dict[str, Any] = event.get("test", {})
+    said = [f"{name} {number(value)}" for name, value in test.items()]
+    if "samples_per_second" in event:
+        said.append(f"{event['samples_per_second']:,.0f} samples/s")
+    if "seconds" in event:
+        said.append(seconds(event["seconds"]))
+    return ", ".join(said)
+
+
+@contextlib.contextmanager
+def _bars() -> Iterator[Emit]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[said]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        yield _Bars(bars)
+
+
+class _Bars:
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._task: TaskID | None = None
+
+    def __call__(self, event: Event) -> None:
+        kind = event["event"]
+        if kind == "layer":
+            self._task = self._bars.add_task(event["layer"], total=None, said="")
+        elif self._task is None:
+            return
+        elif kind in ("start", "resume"):
+            self._bars.update(self._task, total=event["steps"], completed=event.get("step", 0))
+        elif kind == "step":
+            self._bars.update(self._task, completed=event["step"] + 1)
+        elif kind == "epoch":
+            self._bars.update(self._task, said=f"epoch {event['epoch'] + 1}: {figures(event)}")
+        elif kind == "features" and event["action"] == "computing":
+            self._bars.update(self._task, total=event["of"], completed=event["done"], said="features of the frozen prefix")
+        elif kind in ("waiting", "note"):
+            self._bars.update(self._task, said=event["why"])
+        elif kind == "layer-done":
+            if event["action"] == "cached":
+                self._bars.update(self._task, total=1, completed=1, said="cached")
+            self._bars.stop_task(self._task)

@@ -1,0 +1,40 @@
+"""One layer: what it stands on, its tensors and which of them are its own, its metrics, recipe, and where it was trained."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from laminar.cli.output import Json, local_time, number, print_json, say, seconds, table
+from laminar.core import digest
+from laminar.stack.project import open_project
+from laminar.stack.show import describe
+
+
+def run(ref: Annotated[str, typer.Argument(help="head, digits/head, head~1, a tag or an id.")], json: Json = False) -> None:
+    project = open_project()
+    store = project.open_store(create=False)
+    found = describe(store, ref, project.stack)
+    if json:
+        print_json(found)
+        return
+    say(f"{found['stack']}/{found['name']}  {found['id']}")
+    say(f"built {local_time(found['created'])} in {seconds(found['seconds'])}; key {digest.short(found['key'])}; run {found['run']}")
+    chain = " <- ".join(f"{a['name']} {digest.short(a['id'])}" for a in found["ancestors"])
+    say(f"stands on {chain}" if chain else "stands on nothing: a bottom layer")
+    say(f"classes {', '.join(found['classes'])}" if found["classes"] else f"task {found['task']}")
+    say(f"input {found['input']['shape']} {found['input']['dtype']}; frozen {', '.join(found['frozen']) or 'nothing'}")
+    say("metrics " + ", ".join(f"{k} {number(v)}" for k, v in found["metrics"].items()))
+    say(f"graph {'training and eval' if found['graph']['train'] else 'eval only' if found['graph']['eval'] else 'none'} {found['graph']['note']}".rstrip())
+    for note in found["notes"]:
+        say(f"note {note}")
+    say("")
+    table(
+        "tensors",
+        ["name", "shape", "dtype", "digest", "kept"],
+        [
+            [t["name"], "x".join(map(str, t["shape"])) or "scalar", t["dtype"], digest.short(t["digest"]), "own" if t["own"] else "of the parent"]
+            for t in found["tensors"]
+        ],
+    )

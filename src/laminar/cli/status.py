@@ -1,0 +1,61 @@
+"""What a build would do, and why, layer by layer. Trains nothing, changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laminar.cli.output import Json, print_json, say, size, table
+from laminar.core import digest
+from laminar.stack.plan import Step, plan
+from laminar.stack.project import open_project
+from laminar.stack.read import StackFile
+from laminar.train.kept import describe_features
+
+
+def run(json: Json = False) -> None:
+    project = open_project()
+    file = project.need_file()
+    store = project.open_store()
+    steps = plan(file, store)
+    shown = {s.layer.name: store.refs.get(f"{file.spec.stack.name}/{s.layer.name}") for s in steps}
+    if json:
+        print_json({**plan_json(file, steps, shown), "features": [f.to_json() for f in describe_features(store)]})
+        return
+    show_plan(file, steps, as_json=False)
+    for step in steps:
+        current = shown[step.layer.name]
+        if step.id and current and current != step.id:
+            say(f"{step.layer.name}: its ref shows {digest.short(current)} (rolled back?); a build moves it to {digest.short(step.id)}")
+    kept = describe_features(store)
+    if kept:
+        say("")
+        table("kept features of frozen prefixes", ["key", "samples", "size"], [[k.fkey[:12], str(k.rows), size(k.bytes)] for k in kept])
+
+
+def show_plan(file: StackFile, steps: list[Step], *, as_json: bool) -> None:
+    if as_json:
+        print_json(plan_json(file, steps, {}))
+        return
+    table("", ["layer", "", "id", "why"], [[s.layer.name, s.action, digest.short(s.id) if s.id else "-", s.why] for s in steps])
+    todo = sum(s.action == "build" for s in steps)
+    say("nothing to build" if not todo else f"laminar build would train {todo} of {len(steps)} layers")
+
+
+def plan_json(file: StackFile, steps: list[Step], shown: dict[str, str | None]) -> dict[str, Any]:
+    return {
+        "stack": file.spec.stack.name,
+        "layers": [
+            {
+                "name": s.layer.name,
+                "id": s.id,
+                "key": s.key,
+                "action": s.action,
+                "why": s.why,
+                "seconds": 0.0 if s.action == "cached" else None,
+                "metrics": s.record.metrics if s.action == "cached" and s.record else {},
+                "ref": shown.get(s.layer.name),
+                "changes": [{"input": f, "from": old, "to": new} for f, old, new in s.differences],
+            }
+            for s in steps
+        ],
+    }

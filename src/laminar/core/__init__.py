@@ -1,0 +1,6 @@
+"""Core: what every other package stands on. Standard library only.
+
+Read in this order: errors.py (the catalogue of what can go wrong), digest.py (canonical JSON and sha256),
+atomic.py (temp + fsync + rename), clock.py, seeds.py, events.py (one JSON line per event), nearest.py (did you mean).
+Not here: anything that knows of tensors, stacks or stores.
+"""

@@ -1,0 +1,77 @@
+"""Atomic files: a reader sees the old content or the new, never a half, whatever is killed when."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from laminar.core.errors import LaminarError
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make a rename inside `folder` survive a power cut (a no-op where folders cannot be opened)."""
+    with contextlib.suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+@contextlib.contextmanager
+def writing(path: Path, *, tmp: Path | None = None) -> Iterator[IO[bytes]]:
+    """Open a temporary file that becomes `path` when the block ends well, and vanishes when it does not.
+
+    `tmp` is a folder on the same file system (default: that of `path`). Disk-full, read-only and permission errors
+    become LaminarError L301/L302.
+    """
+    folder = tmp or path.parent
+    name = folder / f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
+    with explaining_os_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(name, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                name.unlink()
+            raise
+        fsync_folder(path.parent)
+
+
+def write_bytes(path: Path, data: bytes, *, tmp: Path | None = None) -> None:
+    with writing(path, tmp=tmp) as file:
+        file.write(data)
+
+
+def write_text(path: Path, text: str, *, tmp: Path | None = None) -> None:
+    write_bytes(path, text.encode(), tmp=tmp)
+
+
+@contextlib.contextmanager
+def explaining_os_errors(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusals on writing `path` into catalogue errors."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or path
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise LaminarError(
+                "L301", f"no space left while writing {where}", hint="laminar gc, or free space on that disk; then run the same command again"
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise LaminarError(
+                "L302",
+                f"may not write {where}: {error.strerror}",
+                hint="give yourself write permission there, or set LAMINAR_STORE to a folder you own",
+            ) from error
+        raise

@@ -1,0 +1,272 @@
+"""Source closure: which of the project's own definitions a factory reaches, and what each of them says.
+
+From one function or class we follow the names it uses: definitions of the same module, names imported from other modules of
+the project, attributes of imported project modules. So a changed helper two imports away changes the closure, and a changed
+neighbour that nobody reached does not. What runs at import time (calls, decorated definitions, patches, `if`, `try`, `for`)
+counts for every module reached. Where names cannot be followed (`import *`, `globals()`, a module passed as a value) the whole
+module counts: too much is a needless training, too little would be a stale layer.
+
+Comments, formatting and docstrings do not count: definitions are compared as syntax trees.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from laminar.core import digest
+
+WHOLE = "*"
+_DYNAMIC = frozenset({"globals", "vars", "eval", "exec", "__import__"})
+
+
+def closure(module: str, symbol: str | None, root: Path) -> dict[str, str]:
+    """`{"models.py:convnet": sha256, ...}` for everything of the project under `root` that `module:symbol` reaches."""
+    found: dict[str, str] = {}
+    todo = [(module, symbol or WHOLE)]
+    seen: set[tuple[str, str]] = set()
+    while todo:
+        name, wanted = todo.pop()
+        if (name, wanted) in seen:
+            continue
+        seen.add((name, wanted))
+        source = _read(name, root)
+        if source is None:
+            continue
+        if "." in name:  # importing a.b runs a/__init__.py
+            todo.append((name.rpartition(".")[0], ""))
+        for key, text, uses in source.reach(wanted):
+            found[f"{source.path}:{key}"] = digest.of_bytes(text.encode())
+            todo.extend(uses)
+    return dict(sorted(found.items()))
+
+
+def closure_digest(module_file: Path, root: Path, symbol: str | None = None) -> str:
+    """One sha256 for the closure of a module file under `root`."""
+    relative = module_file.resolve().relative_to(root.resolve()).with_suffix("")
+    parts = relative.parts[:-1] if relative.name == "__init__" else relative.parts
+    return digest.of_json(closure(".".join(parts), symbol, root))
+
+
+def module_file(module: str, root: Path) -> Path | None:
+    """The file of a project module, or None when the project has no such module."""
+    path = root.joinpath(*module.split("."))
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+@dataclass
+class _Source:
+    """One parsed module: definitions by name, what always counts, and what each import name stands for."""
+
+    name: str
+    path: str
+    is_package: bool
+    root: Path
+    definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    always: list[ast.stmt] = field(default_factory=list)
+    modules: dict[str, str] = field(default_factory=dict)  # local name -> project module
+    imported: dict[str, tuple[str, str]] = field(default_factory=dict)  # local name -> (project module, name in it)
+    opaque: bool = False
+
+    def reach(self, wanted: str) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+        """(key, canonical text, what it uses next) of the definition `wanted`, of what always counts, or of all."""
+        if wanted == WHOLE or self.opaque:
+            everything = [s for group in self.definitions.values() for s in group] + self.always
+            uses = [u for statement in everything for u in self._uses(statement)]
+            uses += [(m, WHOLE) for m in self.modules.values()] + list(self.imported.values())
+            text = "\n".join(_text(s) for s in sorted({id(s): s for s in everything}.values(), key=lambda s: s.lineno))
+            yield WHOLE, text, uses
+            return
+        for statement in self.always:
+            text = _text(statement)
+            yield "import " + hashlib.sha256(text.encode()).hexdigest()[:8], text, self._uses(statement)
+        if wanted in self.definitions:
+            group = self.definitions[wanted]
+            yield wanted, "\n".join(map(_text, group)), [u for s in group for u in self._uses(s)]
+        elif wanted in self.imported:
+            yield wanted, "->" + ":".join(self.imported[wanted]), [self.imported[wanted]]
+        elif wanted:
+            submodule = f"{self.name}.{wanted}"
+            if self.is_package and module_file(submodule, self.root):
+                yield wanted, "->" + submodule, [(submodule, WHOLE)]
+
+    def _uses(self, statement: ast.stmt) -> list[tuple[str, str]]:
+        uses: list[tuple[str, str]] = []
+        attribute_bases: set[int] = set()
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute):
+                dotted = _dotted(node.value)
+                if dotted is not None and (target := self._module_of(dotted)) is not None:
+                    uses.append((target, node.attr))
+                    attribute_bases.update(id(n) for n in ast.walk(node.value))
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                for local, project_module, name in _imports(node, self):
+                    uses.append((project_module, name or WHOLE))
+                    if local == "*":
+                        uses.append((project_module, WHOLE))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_import_call(statement, node):
+                uses.append((node.value, WHOLE))
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and id(node) not in attribute_bases:
+                if node.id in self.definitions:
+                    uses.append((self.name, node.id))
+                elif node.id in self.imported:
+                    uses.append(self.imported[node.id])
+                elif node.id in self.modules:
+                    uses.append((self.modules[node.id], WHOLE))
+                elif node.id in _DYNAMIC:
+                    uses.append((self.name, WHOLE))
+        return uses
+
+    def _module_of(self, dotted: str) -> str | None:
+        """The project module that `helpers.act` stands for in this file, following `import helpers.act`."""
+        first, _, rest = dotted.partition(".")
+        base = self.modules.get(first)
+        if base is None:
+            if first in self.imported:
+                module, name = self.imported[first]
+                base = f"{module}.{name}"
+            else:
+                return None
+        target = f"{base}.{rest}" if rest else base
+        return target if module_file(target, self.root) else None
+
+
+def _read(module: str, root: Path) -> _Source | None:
+    file = module_file(module, root)
+    if file is None:
+        return None
+    signature = digest.stat_signature(file)
+    return _parse(module, file, root, signature)
+
+
+@functools.lru_cache(maxsize=256)
+def _parse(module: str, file: Path, root: Path, signature: tuple[int, int, int, int]) -> _Source:  # noqa: ARG001 - part of the cache key
+    source = _Source(module, file.relative_to(root).as_posix(), file.name == "__init__.py", root)
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        # A file that does not parse has no definitions to follow: its bytes count as they are, and the import will complain.
+        source.opaque = True
+        source.always.append(ast.Expr(ast.Constant(file.read_bytes().hex()), lineno=1, col_offset=0))
+        return source
+    for statement in tree.body:
+        _file_statement(source, statement)
+    return source
+
+
+def _file_statement(source: _Source, statement: ast.stmt) -> None:
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        for local, module, name in _imports(statement, source):
+            if local == "*":
+                source.opaque = True
+                source.imported.setdefault("*" + module, (module, WHOLE))
+            elif name is None:
+                source.modules[local] = module
+            else:
+                source.imported[local] = (module, name)
+        if not any(True for _ in _imports(statement, source)):
+            for alias in statement.names:  # a third-party name: which one it is belongs to the definition's meaning
+                local = (alias.asname or alias.name).split(".")[0]
+                source.definitions.setdefault(local, []).append(statement)
+    elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        source.definitions.setdefault(statement.name, []).append(statement)
+        if statement.decorator_list:
+            source.always.append(statement)
+    elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        names = [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        for name in names:
+            source.definitions.setdefault(name, []).append(statement)
+        plain = all(isinstance(t, ast.Name | ast.Tuple) for t in targets)
+        if not plain or (statement.value is not None and any(isinstance(n, ast.Call) for n in ast.walk(statement.value))):
+            source.always.append(statement)
+    elif not _is_inert(statement):
+        source.always.append(statement)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                source.definitions.setdefault(node.name, []).append(statement)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                source.definitions.setdefault(node.id, []).append(statement)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                for local, module, name in _imports(node, source):
+                    if name is None:
+                        source.modules[local] = module
+                    else:
+                        source.imported[local] = (module, name)
+
+
+def _is_inert(statement: ast.stmt) -> bool:
+    """A docstring, `pass`, or the `if __name__ == "__main__"` block: never runs, or says nothing, on import."""
+    if isinstance(statement, ast.Pass) or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+        return not isinstance(statement, ast.Expr) or isinstance(getattr(statement.value, "value", None), str)
+    if isinstance(statement, ast.If):
+        test = statement.test
+        return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+    return False
+
+
+def _imports(node: ast.Import | ast.ImportFrom, source: _Source) -> Iterator[tuple[str, str, str | None]]:
+    """(local name, project module, name in it or None) of what an import takes from the project itself."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            top = alias.name.split(".")[0]
+            if module_file(alias.name, source.root) or module_file(top, source.root):
+                yield (alias.asname, alias.name, None) if alias.asname else (top, top, None)
+                if not alias.asname and alias.name != top:
+                    yield ("*dotted*" + alias.name, alias.name, None)
+        return
+    module = _absolute(node, source)
+    if module_file(module, source.root) is None and not source.root.joinpath(*module.split(".")).is_dir():
+        return
+    for alias in node.names:
+        local = "*" if alias.name == "*" else alias.asname or alias.name
+        if alias.name != "*" and module_file(f"{module}.{alias.name}", source.root):
+            yield local, f"{module}.{alias.name}", None
+        elif module_file(module, source.root):
+            yield local, module, WHOLE if alias.name == "*" else alias.name
+
+
+def _absolute(node: ast.ImportFrom, source: _Source) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = source.name.split(".")
+    keep = len(parts) - node.level + (1 if source.is_package else 0)
+    return ".".join([*parts[: max(keep, 0)], *([node.module] if node.module else [])])
+
+
+def _dotted(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inner = _dotted(node.value)
+        return f"{inner}.{node.attr}" if inner else None
+    return None
+
+
+def _is_import_call(statement: ast.stmt, constant: ast.Constant) -> bool:
+    return any(
+        isinstance(n, ast.Call) and constant in n.args and (_dotted(n.func) or "").split(".")[-1] in ("import_module", "__import__")
+        for n in ast.walk(statement)
+    )
+
+
+class _NoDocstrings(ast.NodeTransformer):
+    def visit(self, node: ast.AST) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+        return node
+
+
+def _text(statement: ast.stmt) -> str:
+    import copy
+
+    return ast.unparse(_NoDocstrings().visit(copy.deepcopy(statement)))

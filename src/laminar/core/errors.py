@@ -1,0 +1,95 @@
+"""Errors: a catalogue, so that every failure a user can meet has a code, an exit code and a page in docs/errors.
+
+    LaminarError
+      L0xx  the stack file, the command line          exit 2
+      L1xx  data                                      exit 2
+      L2xx  models: factories, freeze, replace        exit 2
+      L3xx  the store                                 exit 3
+      L4xx  remotes and peers                         exit 4
+      L6xx  training                                  exit 6
+      L9xx  a bug of ours                             exit 70
+
+A message says what happened, with the values; what was expected; and the hint is a command or an edit that fixes it.
+Codes are never reused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CATALOGUE: Final[dict[str, str]] = {
+    # the stack file and the command line
+    "L001": "there is no laminar.toml",
+    "L002": "laminar.toml is not valid TOML",
+    "L003": "unknown key in laminar.toml",
+    "L004": "wrong type or value in laminar.toml",
+    "L005": "a layer stands on itself",
+    "L006": "unknown layer, data set or ref",
+    "L007": "an ambiguous short id",
+    "L008": "a bad argument",
+    "L009": "the folder already holds a stack",
+    "L010": "nothing to roll back or redo",
+    "L011": "a library that is not installed",
+    "L012": "interrupted",
+    # data
+    "L101": "a data file is missing",
+    "L102": "a data file cannot be read",
+    "L103": "the data set is empty",
+    "L104": "classes do not fit the data",
+    "L105": "unknown data source",
+    "L106": "samples of different shapes",
+    "L107": "a download failed",
+    "L108": "a project's data function failed",
+    "L109": "a bad setting of a data set",
+    "L110": "samples and labels do not fit together",
+    # models
+    "L201": "a model factory cannot be found",
+    "L202": "a model factory failed",
+    "L203": "unknown module path",
+    "L204": "the model does not fit the data",
+    "L205": "the parent's tensors do not fit the model",
+    "L206": "the model cannot be exported",
+    "L207": "a graph that will not be loaded",
+    # the store
+    "L301": "no space left on the disk",
+    "L302": "no permission to write",
+    "L303": "a corrupt object",
+    "L304": "a missing object",
+    "L305": "no such layer in the store",
+    "L306": "not a store, or of a newer format",
+    "L307": "the store is busy",
+    # remotes
+    "L401": "a remote cannot be reached",
+    "L402": "a remote does not have it",
+    "L403": "what arrived is not what was asked for",
+    "L404": "a remote that cannot be written",
+    # training
+    "L601": "the loss is not finite",
+    "L602": "a frozen tensor changed",
+    "L603": "nothing to train",
+    "L604": "a checkpoint that does not fit",
+    "L605": "the processor cannot compute in this dtype",
+    # ours
+    "L900": "a bug in Laminar",
+}
+
+_EXIT: Final[dict[str, int]] = {"L0": 2, "L1": 2, "L2": 2, "L3": 3, "L4": 4, "L5": 5, "L6": 6, "L9": 70}
+
+
+class LaminarError(Exception):
+    """What happened (`message`), how to mend it (`hint`), and the `code` of its page in docs/errors."""
+
+    def __init__(self, code: str, message: str, *, hint: str = "") -> None:
+        if code not in CATALOGUE:
+            raise ValueError(f"{code} is not in the catalogue of core/errors.py")
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+    @property
+    def exit_code(self) -> int:
+        return _EXIT[self.code[:2]]
+
+    def __str__(self) -> str:
+        return f"{self.message} [{self.code}]" + (f"\n  fix: {self.hint}" if self.hint else "")

@@ -1,0 +1,66 @@
+"""Events: one JSON object a line, appended. The history of a run is such a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, final
+
+Event = dict[str, Any]
+Emit = Callable[[Event], None]
+
+
+def nowhere(event: Event) -> None:
+    """An Emit that drops everything."""
+
+
+@final
+class EventLog:
+    """Appends events to a file; buffered, so call flush() at moments that must survive a kill."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._file = open(path, "ab", buffering=1 << 16)  # noqa: SIM115 - closed by close()
+        self._encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+    def __call__(self, event: Event) -> None:
+        self._file.write(self._encode(event).encode() + b"\n")
+
+    def flush(self) -> int:
+        """Put everything on disk; the size of the file after it."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def truncate(self, size: int) -> None:
+        """Forget what came after `size` bytes: the events of steps that a resumed run will repeat."""
+        self._file.flush()
+        self._file.truncate(size)
+        self._file.seek(0, os.SEEK_END)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> EventLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def read(path: Path) -> Iterator[Event]:
+    """Every whole line of an event file; a half-written last line (a killed writer) is left out."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if not line.endswith("\n"):
+                return
+            try:
+                event = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            if isinstance(event, dict):
+                yield event

@@ -1,0 +1,41 @@
+"""Fingerprints: what of a data set goes into a layer's key. Content and order, never a place or a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from laminar.core.clock import SYSTEM, Clock
+from laminar.data.classes import resolve_classes
+from laminar.data.remember import Memory
+from laminar.data.sources import source_of
+from laminar.data.spec import DataSpec, SplitSpec, checked
+
+FORMAT = 1  # raised when the same fingerprint would no longer mean the same samples
+
+
+def fingerprint(spec: DataSpec, root: Path, cache: Path, *, clock: Clock = SYSTEM) -> dict[str, Any]:
+    """JSON. Equal fingerprints open to the same training and test samples in the same order, with the same names of classes."""
+    source = source_of(checked(spec), root)
+    contents = source.contents(Memory(cache, clock=clock))
+    positions = resolve_classes(spec.classes, contents.classes)
+    names = None if positions is None or contents.classes is None else [contents.classes[p] for p in positions]
+    how = spec.split or SplitSpec()
+    split: dict[str, Any] | None = {"test": float(how.test), "seed": how.seed}
+    if contents.own_test:
+        split = {"seed": how.seed} if spec.limit is not None else None  # the seed still chooses what `limit` keeps
+    augment = None if spec.augment is None or spec.augment.changes_nothing else msgspec.to_builtins(spec.augment)
+    if augment is not None:
+        augment["noise"] = float(augment["noise"])
+    return {
+        "format": FORMAT,
+        "source": source.kind,
+        "content": contents.digest,
+        "settings": contents.settings,
+        "classes": names,
+        "split": split,
+        "limit": spec.limit,
+        "augment": augment,
+    }

@@ -1,0 +1,65 @@
+"""Sources: where samples come from. One file a source; `protocol.py` says what a source is.
+
+A source is written `kind` or `kind:rest`. A plug-in adds its own with `register("kind", factory)`, where
+factory(spec, rest, root) gives a Source and raises LaminarError L109 for settings it does not know.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from laminar.core.errors import LaminarError
+from laminar.core.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from laminar.data.sources.protocol import Source
+    from laminar.data.spec import DataSpec
+
+Factory = Callable[["DataSpec", str, Path], "Source"]
+
+# Written as text, so that asking for one source imports that one only.
+_FACTORIES: dict[str, str | Factory] = {
+    "digits": "laminar.data.sources.digits:Digits",
+    "fashion-mnist": "laminar.data.sources.mnist:fashion_mnist",
+    "folder": "laminar.data.sources.folder:ImageFolder",
+    "glyphs": "laminar.data.sources.glyphs:Glyphs",
+    "idx": "laminar.data.sources.idx:Idx",
+    "mnist": "laminar.data.sources.mnist:mnist",
+    "npz": "laminar.data.sources.npz:Npz",
+    "python": "laminar.data.sources.python:PythonSource",
+}
+_SHAPES = {
+    "folder": "folder:photos",
+    "idx": "idx:folder or idx:images,labels[,test-images,test-labels]",
+    "npz": "npz:file.npz",
+    "python": "python:module:function",
+}
+
+
+def kinds() -> list[str]:
+    return sorted(_FACTORIES)
+
+
+def register(kind: str, factory: Factory) -> None:
+    _FACTORIES[kind] = factory
+
+
+def source_of(spec: DataSpec, root: Path) -> Source:
+    """The source that `spec.source` names; paths in it are relative to `root`."""
+    kind, _, rest = spec.source.partition(":")
+    found = _FACTORIES.get(kind)
+    if found is None:
+        raise LaminarError(
+            "L105",
+            f"source: there is no data source '{kind}'; {did_you_mean(kind, kinds())}",
+            hint="sources: " + ", ".join(_SHAPES.get(k, k) for k in kinds()),
+        )
+    if isinstance(found, str):
+        module, _, name = found.partition(":")
+        found = getattr(importlib.import_module(module), name)
+    if not rest and kind in _SHAPES:
+        raise LaminarError("L109", f"source: '{spec.source}' does not say what to open", hint=f'write it as "{_SHAPES[kind]}"')
+    return found(spec, rest, root)

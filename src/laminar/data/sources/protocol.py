@@ -1,0 +1,39 @@
+"""The seam: what a source of data must offer. `laminar.testing.source_contract` holds every source to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from laminar.data.dataset import Opened
+    from laminar.data.remember import Memory
+
+Progress = Callable[[str, int, int | None], None]  # what, how much is done, of how much (None: not known)
+
+
+def silent(what: str, done: int, total: int | None) -> None:
+    """A Progress that shows nothing."""
+
+
+class Contents(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be known of a source without opening it."""
+
+    digest: str  # sha256 of the samples in their order, wherever they lie
+    classes: tuple[str, ...] | None  # None: regression
+    own_test: bool  # brings a test set of its own
+    settings: dict[str, Any] = {}  # what else decides the samples, with defaults filled in
+
+
+class Source(Protocol):
+    kind: ClassVar[str]
+
+    def contents(self, memory: Memory) -> Contents:
+        """Cheap when `memory` knows the files; opens no data then."""
+        ...
+
+    def open(self, memory: Memory | None, progress: Progress) -> Opened:
+        """The samples, in the order that `contents` digests."""
+        ...

@@ -1,0 +1,198 @@
+"""python:module:function: the project's own function, called with `args`.
+
+It returns (x, y), (x_train, y_train, x_test, y_test) or a laminar.data.dataset.Dataset. Its fingerprint is the digest of what
+it returned; that is believed while its code, its arguments and every file it opened stand.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import msgspec
+
+from laminar.core import digest
+from laminar.core.closure import closure_digest, module_file
+from laminar.core.errors import LaminarError
+from laminar.core.nearest import did_you_mean
+from laminar.data.project import OpenedFiles, project_code, recording_opened_files
+from laminar.data.remember import at_rest
+from laminar.data.sources.protocol import Contents, Progress
+from laminar.data.sources.settings import refuse_image_settings
+from laminar.data.spec import DataSpec
+
+if TYPE_CHECKING:
+    from laminar.data.dataset import Opened
+    from laminar.data.remember import Memory
+
+_SHAPES = "(x, y), (x_train, y_train, x_test, y_test) or a Dataset"
+
+
+class _Ran(msgspec.Struct):
+    """One remembered call: for what code and arguments, what it looked at, and what came out."""
+
+    question: str
+    seen: dict[str, str]  # path -> what it was like
+    contents: Contents
+
+
+@final
+class PythonSource:
+    kind: ClassVar[str] = "python"
+
+    def __init__(self, spec: DataSpec, rest: str, root: Path) -> None:
+        refuse_image_settings(spec, self.kind)
+        self._module, _, self._function = rest.partition(":")
+        if not self._module or not self._function:
+            raise LaminarError("L109", f"source: '{spec.source}' names no function", hint='source = "python:module:function"')
+        self._args, self._root, self._where = dict(spec.args), root, spec.source
+        file = module_file(self._module, root)
+        if file is None:
+            words = [path.stem for path in root.glob("*.py")]
+            raise LaminarError(
+                "L101",
+                f"source: there is no module {self._module} at {root.absolute() / self._module.replace('.', os.sep)}.py; "
+                + did_you_mean(self._module, words),
+                hint="the module lies beside laminar.toml, or in a folder there",
+            )
+        self._file = file
+
+    def contents(self, memory: Memory) -> Contents:
+        ran = self._remembered(memory)
+        return ran.contents if ran is not None else self._run(memory)[1]
+
+    def open(self, memory: Memory | None, progress: Progress) -> Opened:  # noqa: ARG002
+        fresh = _TAKEN_OVER.pop(self._name(), None)
+        if fresh is not None and memory is not None:
+            ran = self._remembered(memory, young=fresh[0])
+            if ran is not None:
+                return fresh[1]
+        before = self._remembered(memory) if memory is not None else None
+        opened, contents = self._run(memory, hand_over=False)
+        if before is not None and before.contents.digest != contents.digest:
+            raise LaminarError(
+                "L108",
+                f"{self._where} returned other data than before, though its code, its arguments and the files it read are the same",
+                hint="make it a function of its arguments: pass a seed in args and use it for every random choice",
+            )
+        return opened
+
+    def _name(self) -> str:
+        return digest.of_json(["python", 1, str(self._root.resolve()), self._module, self._function, self._args])
+
+    def _question(self) -> str:
+        return digest.of_json([closure_digest(self._file, self._root), self._function, self._args])
+
+    def _remembered(self, memory: Memory, young: _Ran | None = None) -> _Ran | None:
+        ran = young or memory.read(self._name(), _Ran)
+        if ran is None or ran.question != self._question():
+            return None
+        return ran if all(_look(path) == was for path, was in ran.seen.items()) else None
+
+    def _run(self, memory: Memory | None, *, hand_over: bool = True) -> tuple[Opened, Contents]:
+        from laminar.data.formats.content import opened_digest
+
+        at = memory.now_ns() if memory is not None else 0
+        question = self._question()
+        with recording_opened_files() as opened_files:
+            opened = self._call()
+        contents = Contents(digest=opened_digest(opened), classes=opened.classes, own_test=opened.test is not None)
+        if memory is not None:
+            ran = _Ran(question=question, seen=_seen(opened_files), contents=contents)
+            if all(_file_at_rest(path, at) for path in opened_files.files):
+                memory.write(self._name(), ran)
+            if hand_over:
+                # The next open of the same data takes it over, so that a slow function runs once for key and training.
+                _TAKEN_OVER.clear()
+                _TAKEN_OVER[self._name()] = (ran, opened)
+        return opened, contents
+
+    def _call(self) -> Opened:
+        import importlib
+
+        with project_code(self._root):
+            try:
+                module = importlib.import_module(self._module)
+            except Exception as error:
+                raise self._failed("could not be imported", error) from error
+            function = getattr(module, self._function, None)
+            if not callable(function):
+                words = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+                raise LaminarError(
+                    "L108",
+                    f"{self._file} has no function '{self._function}'; {did_you_mean(self._function, words)}",
+                    hint='source = "python:module:function"',
+                )
+            self._check_args(function)
+            try:
+                result = function(**self._args)
+            except LaminarError:
+                raise
+            except Exception as error:
+                raise self._failed("failed", error) from error
+        return self._assembled(result)
+
+    def _check_args(self, function: Any) -> None:
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):  # some callables written in C tell nothing
+            return
+        try:
+            signature.bind(**self._args)
+        except TypeError as error:
+            known = list(signature.parameters)
+            strange = next((name for name in self._args if name not in known), None)
+            word = f"; {did_you_mean(strange, known)}" if strange else ""
+            raise LaminarError(
+                "L109", f"args: {self._where} takes {self._function}{signature}: {error}{word}", hint="correct args in the [data] section"
+            ) from error
+
+    def _assembled(self, result: Any) -> Opened:
+        from laminar.data.dataset import Dataset, Opened
+        from laminar.data.sources.npz import assemble
+        from laminar.data.wellformed import check_opened
+
+        if isinstance(result, Opened):
+            opened = result
+        elif isinstance(result, Dataset):
+            opened = Opened(result.train, result.test, result.classes)
+        elif isinstance(result, tuple | list) and len(result) in (2, 4):
+            opened = assemble([(result[i], result[i + 1]) for i in range(0, len(result), 2)], self._where)
+        else:
+            what = f"{type(result).__name__} of {len(result)}" if isinstance(result, tuple | list) else type(result).__name__
+            raise LaminarError("L108", f"{self._where} returned a {what}, expected {_SHAPES}", hint=f"return {_SHAPES}")
+        check_opened(opened, self._where)
+        return opened
+
+    def _failed(self, how: str, error: Exception) -> LaminarError:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(self._root.resolve())]
+        at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+        return LaminarError("L108", f"{self._where} {how}{at}: {type(error).__name__}: {error}", hint="correct the function, or its args")
+
+
+_TAKEN_OVER: dict[str, tuple[_Ran, Opened]] = {}
+
+
+def _seen(opened: OpenedFiles) -> dict[str, str]:
+    return {path: _look(path) for path in (*opened.files, *opened.folders)}
+
+
+def _look(path: str) -> str:
+    """What a path is like: a file's stat signature, a folder's visible names, or nothing there."""
+    try:
+        if os.path.isdir(path):
+            names = sorted(name for name in os.listdir(path) if name[0] != "." and name != "__pycache__")
+            return digest.of_bytes("\0".join(names).encode("utf-8", "surrogateescape"))
+        return " ".join(map(str, digest.stat_signature(path)))
+    except OSError:
+        return "missing"
+
+
+def _file_at_rest(path: str, at: int) -> bool:
+    try:
+        return at_rest(digest.stat_signature(path), at)
+    except OSError:
+        return True

@@ -1,0 +1,39 @@
+"""Settings of a source: an unknown or misplaced one is an error, never ignored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laminar.core.errors import LaminarError
+from laminar.core.nearest import did_you_mean
+from laminar.data.spec import DataSpec
+
+
+def refuse_image_settings(spec: DataSpec, kind: str, *, hint: str = "") -> None:
+    for name, given in (("size", spec.size is not None), ("grey", spec.grey)):
+        if given:
+            raise LaminarError(
+                "L109", f"{name}: applies to folder sources, not to {kind}", hint=hint or f"remove {name}, or use a folder source"
+            )
+
+
+def refuse_args(spec: DataSpec, kind: str) -> None:
+    if spec.args:
+        raise LaminarError("L109", f"args.{next(iter(spec.args))}: source {kind} takes no args", hint="remove args")
+
+
+def refuse_rest(rest: str, kind: str) -> None:
+    if rest:
+        raise LaminarError("L109", f"source: '{kind}:{rest}', but {kind} takes nothing after the colon", hint=f'source = "{kind}"')
+
+
+def known_args(args: dict[str, Any], valid: dict[str, Any], kind: str) -> dict[str, Any]:
+    """`args` with the defaults of `valid` filled in; names are checked, values are the source's own business."""
+    for name in args:
+        if name not in valid:
+            raise LaminarError(
+                "L109",
+                f"args.{name}: source {kind} has no such argument; {did_you_mean(name, valid)}",
+                hint="arguments: " + ", ".join(f"{k} = {v!r}" for k, v in valid.items()),
+            )
+    return {**valid, **args}

@@ -1,0 +1,127 @@
+"""Trees of files: listing them, and one digest for all their names and contents, reading only what changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from laminar.core import digest
+from laminar.core.errors import LaminarError
+from laminar.data.remember import Memory, at_rest
+
+# Lines "path\0size mtime ctime inode", the path relative and with "/". Text, because ten thousand tuples cost 10 ms more.
+Listing = list[str]
+
+
+class _Whole(msgspec.Struct):
+    signature: str
+    digest: str
+
+
+class _Parts(msgspec.Struct):
+    files: dict[str, str]  # line of the listing -> sha256
+
+
+def listing(folder: Path, suffixes: tuple[str, ...], *, prefix: str = "") -> Listing:
+    """Every file below `folder` with one of the suffixes (lower case), hidden ones left out, links followed; sorted."""
+    found: Listing = []
+    _walk(str(folder), prefix, suffixes, found, ())
+    found.sort()
+    return found
+
+
+def path_in(line: str) -> str:
+    return line.partition("\0")[0]
+
+
+def _walk(folder: str, prefix: str, suffixes: tuple[str, ...], found: Listing, above: tuple[tuple[int, int], ...]) -> None:
+    # By descriptor, so that the kernel need not walk the whole path again for every file: a third of the time.
+    handle: int | str = os.open(folder, os.O_RDONLY) if os.scandir in os.supports_fd else folder
+    try:
+        here = os.stat(handle)
+        identity = (here.st_dev, here.st_ino)
+        if identity in above:  # a link to a folder that contains it
+            return
+        with os.scandir(handle) as entries:
+            for entry in entries:
+                name = entry.name
+                if name[0] == ".":
+                    continue
+                if name.lower().endswith(suffixes) and entry.is_file():
+                    s = entry.stat()
+                    found.append(f"{prefix}{name}\0{s.st_size} {s.st_mtime_ns} {s.st_ctime_ns} {s.st_ino}")
+                elif entry.is_dir():
+                    _walk(os.path.join(folder, name), f"{prefix}{name}/", suffixes, found, (*above, identity))
+                elif entry.is_symlink():
+                    raise LaminarError("L101", f"{os.path.join(folder, name)} is a link to nothing", hint="mend or remove the link")
+    except FileNotFoundError as error:
+        raise LaminarError("L101", f"{folder} changed while it was listed", hint="wait until the data is complete") from error
+    except PermissionError as error:
+        raise LaminarError("L102", f"{folder} cannot be listed: {error.strerror}", hint="check its permissions") from error
+    finally:
+        if isinstance(handle, int):
+            os.close(handle)
+
+
+def tree_digest(folder: Path, files: Listing, memory: Memory, *, at: int) -> str:
+    """sha256 of the relative paths and the files' contents, in the order given; `files` were listed in `folder` after `at`."""
+    signature = hashlib.sha256(_bytes("\n".join(files))).hexdigest()
+    name = digest.of_json(["tree", 1, str(folder)])
+    whole = memory.read(name, _Whole)
+    if whole is not None and whole.signature == signature:
+        return whole.digest
+    parts = memory.read(f"{name}-files", _Parts) or _Parts(files={})
+    known = {line: sha for line in files if (sha := parts.files.get(line)) is not None}
+    known.update(_hash(folder, [line for line in files if line not in known]))
+    total = hashlib.sha256()
+    for line in files:
+        total.update(_bytes(f"{path_in(line)}\0{known[line]}\n"))
+    result = total.hexdigest()
+    # What changed while it was hashed is not remembered, nor what is too young to be told from its next version.
+    resting = [line for line in files if _at_rest(line, at) and _stands(folder, line)]
+    memory.write(f"{name}-files", _Parts(files={line: known[line] for line in resting}))
+    if len(resting) == len(files):
+        memory.write(name, _Whole(signature=signature, digest=result))
+    return result
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")  # file names need not be valid text
+
+
+def _signature(line: str) -> tuple[int, int, int, int]:
+    size, mtime, ctime, inode = line.partition("\0")[2].split(" ")
+    return int(size), int(mtime), int(ctime), int(inode)
+
+
+def _at_rest(line: str, at: int) -> bool:
+    return at_rest(_signature(line), at)
+
+
+def _stands(folder: Path, line: str) -> bool:
+    try:
+        return digest.stat_signature(folder / path_in(line)) == _signature(line)
+    except OSError:
+        return False
+
+
+def _hash(folder: Path, lines: list[str]) -> Iterable[tuple[str, str]]:
+    def some(part: list[str]) -> list[tuple[str, str]]:
+        return [(line, one(folder / path_in(line))) for line in part]
+
+    def one(path: Path) -> str:
+        try:
+            return digest.of_file(path)
+        except FileNotFoundError as error:
+            raise LaminarError("L101", f"{path} vanished while it was read", hint="wait until the data is complete") from error
+        except OSError as error:
+            raise LaminarError("L102", f"{path} cannot be read: {error.strerror}", hint="check the file and its permissions") from error
+
+    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+        for done in pool.map(some, [lines[i : i + 32] for i in range(0, len(lines), 32)]):
+            yield from done

@@ -1,0 +1,119 @@
+"""Factories: from the text `models:convnet` in laminar.toml to a callable. No torch until a built-in is asked for."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from laminar.core.errors import LaminarError
+from laminar.core.nearest import did_you_mean
+from laminar.model import project
+
+BUILTIN: Final = "laminar"
+
+Factory = Callable[..., Any]
+
+
+def load_factory(text: str, root: Path) -> Factory:
+    """The callable that `module:name` names: in `module.py` of the project at `root`, or `laminar:name` of builtin.py."""
+    module_name, colon, name = text.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*module_name.split("."), name]):
+        raise LaminarError(
+            "L201", f"'{text}' names no model factory: expected 'module:function'", hint='write e.g. "models:convnet" or "laminar:mlp"'
+        )
+    if module_name == BUILTIN:
+        return _builtin(name)
+    file = project.file_of(root, module_name)
+    if file is None:
+        raise _no_module(text, module_name, root)
+    module = _import(text, module_name, root)
+    found = module.__dict__.get(name)
+    shown = file.relative_to(root)
+    if found is None:
+        names = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_") and _defined_in(value, module)]
+        raise LaminarError(
+            "L201",
+            f"there is no '{name}' in {shown}, which '{text}' asks for; {did_you_mean(name, names)}",
+            hint=f"define `def {name}(...)` in {shown}",
+        )
+    if not callable(found):
+        raise LaminarError(
+            "L201", f"'{name}' in {shown} is a {type(found).__name__}, not a function or class", hint=f"define `def {name}(...)` in {shown}"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def raised_at(error: BaseException, root: Path) -> str:
+    """`models.py:12`: the innermost line of the project in an error's traceback, or ''."""
+    where = ""
+    inside = root.resolve()
+    for frame in traceback.extract_tb(error.__traceback__):
+        try:
+            path = Path(frame.filename).resolve().relative_to(inside)
+        except ValueError:
+            continue
+        if ".venv" not in path.parts and "site-packages" not in path.parts:
+            where = f"{path.as_posix()}:{frame.lineno}"
+    if isinstance(error, SyntaxError) and error.filename:
+        path = Path(error.filename)
+        where = f"{path.relative_to(inside).as_posix() if path.is_relative_to(inside) else path.name}:{error.lineno}"
+    return where
+
+
+def last_line(error: BaseException) -> str:
+    """`ValueError: what it says`, one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else ""
+    name = type(error).__name__
+    return project_free(f"{name}: {text}" if text else name)
+
+
+def project_free(text: str) -> str:
+    """The private package name of the project (project.py) taken out of a message."""
+    words = text.split(project.PREFIX)
+    return words[0] + "".join(rest.partition(".")[2] if "." in rest else rest for rest in words[1:])
+
+
+def _builtin(name: str) -> Factory:
+    from laminar.model import builtin
+
+    if name not in builtin.FACTORIES:
+        raise LaminarError(
+            "L201",
+            f"there is no built-in model 'laminar:{name}'; {did_you_mean(name, builtin.FACTORIES)}",
+            hint="use one of " + ", ".join(f"laminar:{n}" for n in sorted(builtin.FACTORIES)),
+        )
+    return builtin.FACTORIES[name]
+
+
+def _no_module(text: str, module_name: str, root: Path) -> LaminarError:
+    wanted = module_name.replace(".", "/") + ".py"
+    known = [
+        ".".join(p.relative_to(root).with_suffix("").parts) for p in [*root.glob("*.py"), *root.glob("*/*.py")] if p.name != "__init__.py"
+    ]
+    return LaminarError(
+        "L201",
+        f"'{text}' asks for {wanted} in {root}, which is not there; {did_you_mean(module_name, [*known, BUILTIN])}",
+        hint=f"create {wanted} with the factory in it, or correct the name in laminar.toml",
+    )
+
+
+def _import(text: str, module_name: str, root: Path) -> ModuleType:
+    try:
+        return project.import_from(root, module_name)
+    except LaminarError:
+        raise
+    except Exception as error:
+        where = raised_at(error, root)
+        raise LaminarError(
+            "L202",
+            f"importing {module_name} for '{text}' failed" + (f" at {where}" if where else "") + f": {last_line(error)}",
+            hint=f"correct {where.partition(':')[0] or module_name}, or install what it imports",
+        ) from error
+
+
+def _defined_in(value: Any, module: ModuleType) -> bool:
+    return getattr(value, "__module__", None) == module.__name__

@@ -1,0 +1,184 @@
+"""From a model to the archives of its two forms: traced by torch.export with any batch size, written without weights."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import traceback
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch._export.serde.serialize import serialize
+from torch.export import Dim, ExportedProgram
+
+from laminar.core import digest
+from laminar.core.errors import LaminarError
+from laminar.model.factory import last_line
+from laminar.model.freeze import Frozen
+from laminar.model.graph_file import Archive, ModuleFact
+from laminar.model.graph_module import GraphModule
+from laminar.model.weights import state, to_raw
+
+BATCH: Final = 3  # of the traced example: neither 0 nor 1, which tracing takes for constants
+_TORCH: Final = Path(torch.__file__).parent
+_LAMINAR: Final = Path(__file__).parent.parent
+
+
+def traced(model: nn.Module, example: Tensor, *, training: bool, signatures: bool = True) -> ExportedProgram:
+    """torch.export of the model in one form. `signatures` keeps every module's arguments, which freeze and replace need."""
+    rows = torch.arange(BATCH) % len(example)
+    paths = tuple(name for name, _ in model.named_modules() if name) if signatures else ()
+    with _as_its_author_made_it(model), _visible_identities(model), _quiet():
+        model.train(training)
+        return torch.export.export(
+            model, (example.detach()[rows],), dynamic_shapes=({0: Dim.DYNAMIC},), strict=False, preserve_module_call_signature=paths
+        )
+
+
+def archive_of(model: nn.Module, program: ExportedProgram, frozen: Frozen | None = None) -> Archive:
+    """An exported program as an archive, without anything that depends on machine, time or example."""
+    with _quiet():
+        serialized = serialize(program, serialize_state_dict=False, serialize_constants=False, serialize_example_inputs=False)
+    content = json.loads(serialized.exported_program)
+    _prune_graph(content["graph_module"]["graph"])
+    content["guards_code"] = []
+    content["torch_version"] = ".".join(torch.__version__.split(".")[:2])
+    constants = {}
+    for name, value in program.constants.items():
+        if not isinstance(value, Tensor):
+            raise LaminarError("L206", f"the model holds '{name}', a {type(value).__name__}, which cannot be kept", hint="use tensors")
+        constants[name] = to_raw(value, name)
+    _, aliases = state(model)
+    trainable = frozen.trainable if frozen is not None else set()
+    fixed = [name for name, p in model.named_parameters() if not p.requires_grad and name not in trainable]
+    return Archive(digest.canonical(content), constants, module_facts(model), aliases, fixed)
+
+
+def module_facts(model: nn.Module) -> list[ModuleFact]:
+    """Every module in the model's order, the model itself first; one that is at several paths is described at the first."""
+    found: list[ModuleFact] = []
+    first: dict[int, str] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        if any(c in part for part in path.split(".") for c in ",;@") or any(part.startswith("__") for part in path.split(".")):
+            raise LaminarError("L206", f"the module path '{path}' has one of , ; @ or __ in it", hint="rename the module")
+        if id(module) in first:
+            found.append(ModuleFact(path, "", {}, first[id(module)]))
+            continue
+        first[id(module)] = path
+        kind = module.graph_kind if isinstance(module, GraphModule) else type(module).__name__
+        found.append(ModuleFact(path, kind, _facts(module)))
+    return found
+
+
+def reason(error: BaseException) -> str:
+    """One line: what stopped the export, and the line of the author's code where it happened."""
+    where = ""
+    seen: BaseException | None = error
+    while seen is not None and not where:
+        for frame in traceback.extract_tb(seen.__traceback__):
+            path = Path(frame.filename)
+            foreign = _TORCH in path.parents or _LAMINAR in path.parents or "site-packages" in path.parts or path.name.startswith("<")
+            if not foreign and Path(traceback.__file__).parent not in path.parents:
+                where = f" at {path.name}:{frame.lineno}"
+        seen = seen.__cause__ or seen.__context__
+    text = error.message if isinstance(error, LaminarError) else last_line(error)
+    return f"{text[:200].rstrip()}{where}"
+
+
+def _facts(module: nn.Module) -> dict[str, Any]:
+    if isinstance(module, GraphModule):
+        return dict(module.graph_facts)
+    if type(module).__module__.startswith("torch.nn."):
+        values = {name: getattr(module, name, None) for name in getattr(type(module), "__constants__", ())}
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items() if _is_plain(v)}
+    return {n: v for n, v in vars(module).items() if type(v) is int and not n.startswith("_")}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(isinstance(item, int) for item in value)
+    return isinstance(value, bool | int | str) or (isinstance(value, float) and value == value and abs(value) != float("inf"))
+
+
+def _prune_graph(graph: dict[str, Any]) -> None:
+    """Leave of a node's notes the module calls it happened in, without the names of classes; no hints of the example's size."""
+    for node in graph["nodes"]:
+        stack = node["metadata"].get("nn_module_stack")
+        node["metadata"] = {"nn_module_stack": _prune_stack(stack)} if stack else {}
+        for given in node["inputs"]:
+            if "as_graph" in given["arg"]:
+                _prune_graph(given["arg"]["as_graph"]["graph"])
+    _drop_hints([graph["tensor_values"], graph["sym_int_values"], graph["sym_bool_values"], graph["sym_float_values"]])
+
+
+def _prune_stack(stack: str) -> str:
+    items = [item.split(",", 2) for item in stack.split(";")]
+    return ";".join(f"{key},{path},Module" for key, path, _ in items)
+
+
+def _drop_hints(value: Any) -> None:
+    if isinstance(value, dict):
+        if "expr_str" in value:
+            value["hint"] = None
+        for item in value.values():
+            _drop_hints(item)
+    elif isinstance(value, list):
+        for item in value:
+            _drop_hints(item)
+
+
+@contextlib.contextmanager
+def _as_its_author_made_it(model: nn.Module) -> Iterator[None]:
+    """Modes and gradient flags are ours to set inside the block, and are as before after it."""
+    modes = [(module, module.training) for module in model.modules()]
+    grads = [(p, p.requires_grad) for p in model.parameters() if p.is_leaf and (p.is_floating_point() or p.is_complex())]
+    try:
+        # Some torch modules take a fused path when nothing wants a gradient; a graph must not depend on what was frozen.
+        for parameter, _ in grads:
+            parameter.requires_grad_(True)
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+        for parameter, wanted in grads:
+            parameter.requires_grad_(wanted)
+
+
+@contextlib.contextmanager
+def _visible_identities(model: nn.Module) -> Iterator[None]:
+    """A module that returns its argument leaves no trace; give it one, so that it can be replaced and frozen by its path."""
+
+    def hook(_: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+        return torch.ops.aten.alias.default(output) if isinstance(output, Tensor) and any(a is output for a in args) else output
+
+    handles = [module.register_forward_hook(hook) for name, module in model.named_modules() if name]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """torch.export reports to its maintainers by warnings and logs; what matters to us comes as an exception."""
+    loggers = [
+        logging.getLogger(name)
+        for name in ("torch.export", "torch._export", "torch.fx", "torch._dynamo", "torch.fx.experimental.symbolic_shapes")
+    ]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            for logger in loggers:
+                logger.setLevel(logging.CRITICAL)
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

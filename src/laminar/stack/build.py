@@ -1,0 +1,156 @@
+"""Build: walk the stack bottom up; reuse what has been built from equal inputs, train the rest, move the refs last.
+
+Locks are per key: two builds of one store run side by side, and a layer both need is trained by one while the other waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from laminar.core import digest
+from laminar.core.clock import SYSTEM, Clock
+from laminar.core.events import Emit, nowhere
+from laminar.stack.parents import resolve
+from laminar.stack.plan import Step, decide, plan, run_of
+from laminar.stack.read import StackFile, bottom_up, parent_of
+from laminar.stack.specs import LayerSpec
+from laminar.store.manifest import BuildRecord
+from laminar.store.store import Store
+
+
+@dataclass(frozen=True)
+class Built:
+    """What happened to one layer."""
+
+    name: str
+    id: str
+    key: str
+    action: Literal["built", "cached"]
+    why: str
+    seconds: float  # spent in this build
+    saved: float  # of training that was not needed, because it had been done before
+    metrics: dict[str, float]
+    notes: list[str] = field(default_factory=list)
+    features: str = ""  # what was done about the frozen prefix
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "id": self.id,
+            "key": self.key,
+            "action": self.action,
+            "why": self.why,
+            "seconds": round(self.seconds, 3),
+            "saved_seconds": round(self.saved, 3),
+            "metrics": self.metrics,
+            "features": self.features,
+            "notes": self.notes,
+        }
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    stack: str
+    layers: list[Built]
+
+    @property
+    def reused(self) -> list[Built]:
+        return [layer for layer in self.layers if layer.action == "cached"]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"stack": self.stack, "layers": [layer.to_json() for layer in self.layers]}
+
+
+def build(
+    file: StackFile, store: Store, *, targets: list[str] | None = None, force: bool = False, emit: Emit = nowhere, clock: Clock = SYSTEM
+) -> BuildReport:
+    """Train what is missing or changed, parents first. `force` trains the targets (or everything) even when nothing changed."""
+    done: dict[str, Built] = {}
+    order = bottom_up(file, targets)
+    plan(file, store, targets=targets, force=force)  # every mistake that can be seen without training is seen before it
+    with store.lease() as lease:
+        for number, layer in enumerate(order):
+            parent_name = parent_of(file.spec, layer)
+            parent = done[parent_name].id if parent_name in done else resolve(file, store, layer, parent_name)
+            if parent is not None:
+                lease.add(layers=[parent])
+            forced = force and (not targets or layer.name in targets)
+            emit({"event": "layer", "layer": layer.name, "number": number, "of": len(order)})
+            built = _one(file, store, layer, parent, forced, emit, clock)
+            lease.add(layers=[built.id])
+            done[layer.name] = built
+            emit({"event": "layer-done", "layer": layer.name, "action": built.action, "seconds": built.seconds, "metrics": built.metrics})
+    _register(file, store, done)
+    return BuildReport(file.spec.stack.name, [done[layer.name] for layer in order])
+
+
+def _one(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, forced: bool, emit: Emit, clock: Clock) -> Built:
+    start = clock.monotonic()
+    step = decide(file, store, layer, parent, forced=forced)
+    ref = f"{file.spec.stack.name}/{layer.name}"
+    if step.action == "cached":
+        return _reuse(store, ref, step, start, clock)
+    assert step.key is not None
+    with _turn(store, step.key, layer.name, emit):
+        again = decide(file, store, layer, parent, forced=forced)
+        if again.action == "cached":  # another build trained it while this one waited
+            return _reuse(store, ref, again, start, clock)
+        from laminar.stack.train_layer import train_layer  # here, because it brings torch: a build that reuses all needs none
+
+        assert again.key is not None and again.inputs is not None
+        run = run_of(store, again.key, again=forced)
+        before = store.record(again.key)
+        outcome = train_layer(file, store, again, run=run, ref=ref, emit=emit, clock=clock)
+        notes = list(outcome.notes)
+        if before is not None and before.id != outcome.id:
+            notes.append(
+                f"the same inputs gave {digest.short(before.id)} before and {digest.short(outcome.id)} now: this training does not repeat exactly"
+            )
+    return Built(
+        name=layer.name,
+        id=outcome.id,
+        key=again.key,
+        action="built",
+        why=step.why,
+        seconds=clock.monotonic() - start,
+        saved=0.0,
+        metrics=outcome.metrics,
+        notes=notes,
+        features=outcome.features,
+    )
+
+
+def _reuse(store: Store, ref: str, step: Step, start: float, clock: Clock) -> Built:
+    record: BuildRecord | None = step.record
+    assert record is not None
+    why = step.why
+    if store.refs.get(ref) != record.id:
+        store.refs.move(ref, record.id, why="build (cached)")
+        why += "; the ref moved to it"
+    return Built(
+        name=step.layer.name,
+        id=record.id,
+        key=record.key,
+        action="cached",
+        why=why,
+        seconds=clock.monotonic() - start,
+        saved=record.seconds,
+        metrics=record.metrics,
+    )
+
+
+@contextlib.contextmanager
+def _turn(store: Store, key: str, name: str, emit: Emit) -> Iterator[None]:
+    def waiting() -> None:
+        emit({"event": "waiting", "layer": name, "why": "another build is training it"})
+
+    with store.lock(f"key-{key}", on_wait=waiting):
+        yield
+
+
+def _register(file: StackFile, store: Store, done: dict[str, Built]) -> None:
+    """Tell the store what this project stands on, so that a gc run from another project that shares the store keeps it."""
+    store.register_project(file.root, {f"{file.spec.stack.name}/{name}": built.id for name, built in done.items()})

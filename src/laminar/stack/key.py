@@ -1,0 +1,143 @@
+"""Key: everything that determines the training of a layer, as JSON, and its sha256.
+
+In it: the parent's id (never its name, so an equal parent stops the cascade), the factory with the source it reaches, arguments,
+freeze and replace, the data's content and order, the recipe with its seed and dtype, and torch's version as far as the stack's
+`environment` says. Not in it: paths, hosts, times, threads, and the layer's own name.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from laminar.core import digest
+from laminar.core.closure import closure, module_file
+from laminar.core.errors import LaminarError
+from laminar.core.nearest import did_you_mean
+from laminar.data.fingerprint import fingerprint
+from laminar.stack.read import StackFile
+from laminar.stack.specs import LayerSpec
+
+FORMAT = 1
+BUILTIN = "laminar"
+
+
+def inputs_of(file: StackFile, layer: LayerSpec, parent: str | None, fingerprints: Path) -> dict[str, Any]:
+    """The inputs of a layer's key, given the id of its parent. Reads sources and stats data files; imports no torch."""
+    name = layer.name
+    model = None
+    if layer.model is not None:
+        model = factory_inputs(layer.model, layer.args, file.root, file.where_layer(name, "model"))
+    data = file.spec.data[layer.data]
+    try:
+        content = fingerprint(data, file.root, fingerprints)
+    except LaminarError as error:
+        raise located(error, file.where("data", layer.data, _field_in(error)), f"data.{layer.data}") from error
+    return {
+        "format": FORMAT,
+        "parent": parent,
+        "model": model,
+        "freeze": sorted(set(layer.freeze)),
+        "replace": {
+            path: factory_inputs(to.model, to.args, file.root, file.where_layer(name, "replace", path))
+            for path, to in sorted(layer.replacements().items())
+        },
+        "data": content,
+        "train": layer.train.key_fields(),
+        "environment": environment(file.spec.stack.environment),
+    }
+
+
+def key_of(inputs: dict[str, Any]) -> str:
+    return digest.of_json(inputs)
+
+
+def factory_inputs(factory: str, args: dict[str, Any], root: Path, where: str) -> dict[str, Any]:
+    return {"factory": factory, "args": normalised(args), "code": code_of(factory, root, where)}
+
+
+def code_of(factory: str, root: Path, where: str) -> dict[str, str]:
+    """The source closure of `module:name`: of the project, or of Laminar's own models for `laminar:…`."""
+    module, colon, symbol = factory.partition(":")
+    if not colon or not module or not symbol:
+        raise LaminarError(
+            "L004", f"{where}: '{factory}' names no factory: expected 'module:function', such as 'models:convnet'", hint="docs/ref-stack-file.md"
+        )
+    if module == BUILTIN:
+        spec = importlib.util.find_spec("laminar.model.builtin")
+        assert spec is not None and spec.origin is not None
+        return closure("builtin", symbol, Path(spec.origin).parent)
+    if module_file(module, root) is None:
+        known = [p.stem for p in root.glob("*.py")] + [BUILTIN]
+        raise LaminarError(
+            "L201",
+            f"{where}: '{factory}' needs {module.replace('.', '/')}.py beside {root.name}/laminar.toml, and it is not there; {did_you_mean(module, known)}",
+            hint=f"create {module.replace('.', '/')}.py with a function {symbol}, or use a built-in such as laminar:mlp",
+        )
+    return closure(module, symbol, root)
+
+
+def normalised(value: Any) -> Any:
+    """Arguments as plain JSON, so that equal values give equal keys however they were written."""
+    return msgspec.to_builtins(value)
+
+
+def environment(policy: str) -> dict[str, str]:
+    torch = importlib.metadata.version("torch")
+    if policy == "ignore":
+        return {}
+    if policy == "strict":
+        return {"torch": torch, "python": ".".join(map(str, sys.version_info[:3])), "platform": sys.platform}
+    return {"torch": ".".join(torch.split(".")[:2])}
+
+
+def located(error: LaminarError, where: str, what: str) -> LaminarError:
+    """The same error, saying which line of the stack file led to it."""
+    return LaminarError(error.code, f"{where}: {what}: {error.message}", hint=error.hint)
+
+
+def _field_in(error: LaminarError) -> str:
+    """Which key of a [data.…] table an error speaks of, by its first word; the source where it speaks of none."""
+    first = error.message.split(" ", 1)[0].strip("`':")
+    return first if first in ("classes", "split", "limit", "size", "args", "grey", "augment") else "source"
+
+
+def flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    """`{"train.lr": 0.01, …}`: the inputs as rows that can be compared and shown."""
+    if isinstance(value, dict) and value:
+        rows: dict[str, Any] = {}
+        for key, item in value.items():
+            rows.update(flat(item, f"{prefix}.{key}" if prefix else str(key)))
+        return rows
+    return {prefix: value}
+
+
+def changes(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """(field, from, to) of every input that differs; a field that only one side has gives None on the other."""
+    before, after = flat(old), flat(new)
+    return [(f, before.get(f), after.get(f)) for f in sorted({*before, *after}) if before.get(f) != after.get(f)]
+
+
+def describe_change(field: str, old: Any, new: Any) -> str:
+    """One change in words: `train.lr 0.001 -> 0.01`, `models.py:convnet changed`, `data content changed`."""
+    if ".code." in field:
+        symbol = field.split(".code.", 1)[1]
+        state = "is new" if old is None else "is gone" if new is None else "changed"
+        return f"{symbol} {state}"
+    if field == "parent":
+        return f"parent {_brief(old)} -> {_brief(new)}"
+    return f"{field} {_brief(old)} -> {_brief(new)}"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, str) and len(value) == 64:
+        return digest.short(value)
+    if value is None:
+        return "none"
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "…"

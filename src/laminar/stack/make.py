@@ -1,0 +1,139 @@
+"""Make: the model of a layer before it is trained.
+
+A bottom layer calls its factory. Any other takes the model of the layer below with that layer's tensors: from the project's code
+where that is still the code it was built with, else from the graph in the store, which needs nobody's code. Then modules are replaced.
+How a model was made is kept as `steps`, so that it can be made again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from laminar.core import digest
+from laminar.core.errors import LaminarError
+from laminar.data.dataset import Dataset
+from laminar.model.build import make_model
+from laminar.model.graph import load_forms
+from laminar.model.replace import replace
+from laminar.model.weights import load_state, state, tensors_of
+from laminar.stack.key import code_of, located, normalised
+from laminar.stack.read import StackFile
+from laminar.stack.specs import LayerSpec
+from laminar.store.manifest import Manifest
+from laminar.store.store import Store
+
+Route = Literal["code", "graph"]
+
+
+@dataclass(frozen=True)
+class Made:
+    model: nn.Module
+    steps: list[dict[str, Any]]
+    route: Route
+    notes: list[str] = field(default_factory=list)
+
+
+def make(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, data: Dataset) -> Made:
+    notes: list[str] = []
+    known = {"classes": outputs_of(data), "input_shape": list(data.sample_shape)}
+    route: Route = "code"
+    seed = layer.train.seed
+    below = store.layer(parent) if parent else None
+    if layer.model is not None:
+        step = _step(layer.model, layer.args, known, file, layer.name, "model")
+        try:
+            model = make_model(layer.model, step["args"], file.root, seed=seed, inject=known)
+        except LaminarError as error:
+            raise located(error, file.where_layer(layer.name, "args" if layer.args else "model"), f"layer {layer.name}") from error
+        steps = [step]
+        if below is not None:
+            taken, of = _take_over(model, store, below)
+            if not taken:
+                raise LaminarError(
+                    "L205",
+                    f"{file.where_layer(layer.name, 'model')}: layer '{layer.name}' has a model of its own and stands on '{below.name}', "
+                    "but no tensor of the two has the same name and shape",
+                    hint="remove 'from' to start anew, or 'model' to take the model of the layer below",
+                )
+            notes.append(f"{taken} of {of} tensors taken from {below.name}")
+    else:
+        assert below is not None  # read.py refuses a first layer that stands on nothing
+        model, route = remake(store, below, file.root)
+        steps = list(below.model["steps"])
+    for path, to in layer.replacements().items():
+        step = {"replace": path, **_step(to.model, to.args, known, file, layer.name, "replace")}
+        try:
+            replace(model, path, to.model, step["args"], file.root, seed=seed, inject=known)
+        except LaminarError as error:
+            raise located(error, file.where_layer(layer.name, "replace", path), f"layer {layer.name}") from error
+        steps.append(step)
+    return Made(model, steps, route, notes)
+
+
+def outputs_of(data: Dataset) -> int:
+    """How many numbers the model gives for a sample: one a class, or one a target value."""
+    return len(data.classes) if data.classes is not None else int(data.train.y.shape[1])
+
+
+def remake(store: Store, manifest: Manifest, root: Path | None) -> tuple[nn.Module, Route]:
+    """The model of a kept layer with its tensors: from code that has not changed since, else from its graph."""
+    tensors = store.get_tensors(manifest)
+    steps: list[dict[str, Any]] = manifest.model.get("steps", [])
+    if root is not None and steps and all(_same_code(step, root) for step in steps):
+        model = _from_steps(steps, root)
+        load_state(model, tensors, manifest.aliases)
+        return model, "code"
+    if manifest.graph.eval is None:
+        raise LaminarError(
+            "L206",
+            f"layer {manifest.name} ({digest.short(manifest.id)}) has no graph ({manifest.graph.note or 'it was imported as weights only'}), "
+            "and the code it was made with is not here",
+            hint="run this in the project that built it, with models.py as it was then",
+        )
+    return from_graph(store, manifest), "graph"
+
+
+def from_graph(store: Store, manifest: Manifest) -> nn.Module:
+    train = store.objects.read(manifest.graph.train) if manifest.graph.train else None
+    assert manifest.graph.eval is not None
+    model: nn.Module = load_forms(train, store.objects.read(manifest.graph.eval), store.get_tensors(manifest), manifest.aliases)
+    return model
+
+
+def _from_steps(steps: list[dict[str, Any]], root: Path) -> nn.Module:
+    model: nn.Module | None = None
+    for step in steps:
+        if "replace" in step:
+            assert model is not None
+            replace(model, step["replace"], step["factory"], step["args"], root, seed=0, inject=step["known"])
+        else:
+            model = make_model(step["factory"], step["args"], root, seed=0, inject=step["known"])
+    assert model is not None
+    return model
+
+
+@torch.no_grad()
+def _take_over(model: nn.Module, store: Store, below: Manifest) -> tuple[int, int]:
+    """Copy the tensors that have the same name, shape and dtype in both; how many, of how many."""
+    own, _ = state(model)
+    given = tensors_of(store.get_tensors(below), below.aliases)
+    fitting = [n for n, t in own.items() if n in given and given[n].shape == t.shape and given[n].dtype == t.dtype]
+    for name in fitting:
+        own[name].copy_(given[name])
+    return len(fitting), len(own)
+
+
+def _step(factory: str, args: dict[str, Any], known: dict[str, Any], file: StackFile, name: str, key: str) -> dict[str, Any]:
+    return {"factory": factory, "args": normalised(args), "known": known, "code": code_of(factory, file.root, file.where_layer(name, key))}
+
+
+def _same_code(step: dict[str, Any], root: Path) -> bool:
+    try:
+        return bool(code_of(step["factory"], root, "") == step["code"])
+    except LaminarError:
+        return False

@@ -1,0 +1,32 @@
+"""Parents: the id behind a `from` that is not a layer of the same file: a tag, an id, another stack's layer, or a remote ref."""
+
+from __future__ import annotations
+
+from laminar.core.errors import LaminarError
+from laminar.core.nearest import did_you_mean
+from laminar.stack.key import located
+from laminar.stack.read import StackFile
+from laminar.stack.specs import LayerSpec
+from laminar.store.remote import is_remote_ref, pull_ref
+from laminar.store.resolve import resolve as resolve_ref
+from laminar.store.store import Store
+
+
+def resolve(file: StackFile, store: Store, layer: LayerSpec, parent: str | None) -> str | None:
+    """The id that `layer` stands on, None for a bottom layer. A remote layer that is not here yet is pulled."""
+    if parent is None:
+        return None
+    where = file.where_layer(layer.name, "from")
+    try:
+        if is_remote_ref(parent):
+            return pull_ref(store, parent)
+        return resolve_ref(store, parent, file.spec.stack.name)
+    except LaminarError as error:
+        if error.code == "L006":
+            names = [*[x.name for x in file.spec.layer], *store.refs.names(), *store.refs.tags()]
+            raise LaminarError(
+                "L006",
+                f"{where}: layer '{layer.name}' stands on '{parent}', which is no layer of this file, tag, ref or id; {did_you_mean(parent, names)}",
+                hint="laminar log lists what the store has; a remote layer is written URL#name",
+            ) from None
+        raise located(error, where, f"layer {layer.name}") from error

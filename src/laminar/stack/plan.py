@@ -1,0 +1,105 @@
+"""Plan: for each layer, whether a build would train it or reuse it, and why. Imports no torch, trains nothing, moves no ref."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from laminar.core import digest
+from laminar.core.clock import iso
+from laminar.stack import parents
+from laminar.stack.key import changes, describe_change, inputs_of, key_of
+from laminar.stack.read import StackFile, bottom_up, parent_of
+from laminar.stack.specs import LayerSpec
+from laminar.store.manifest import BuildRecord
+from laminar.store.store import Store
+
+Action = Literal["build", "cached"]
+SHOWN = 3  # changes named in a `why`
+
+
+@dataclass(frozen=True)
+class Step:
+    """One layer's part in a build. `key` is None while its parent is still to be built: only then is the parent's id known."""
+
+    layer: LayerSpec
+    action: Action
+    why: str
+    key: str | None
+    inputs: dict[str, Any] | None
+    parent: str | None
+    record: BuildRecord | None  # of the layer reused, or of the nearest earlier build
+    differences: list[tuple[str, Any, Any]] = field(default_factory=list)
+
+    @property
+    def id(self) -> str | None:
+        return self.record.id if self.action == "cached" and self.record else None
+
+
+def plan(file: StackFile, store: Store, *, targets: list[str] | None = None, force: bool = False) -> list[Step]:
+    """Every layer to visit, bottom up. `force` is for the named targets, or for all layers when none are named."""
+    steps: dict[str, Step] = {}
+    for layer in bottom_up(file, targets):
+        parent_name = parent_of(file.spec, layer)
+        below = steps.get(parent_name) if parent_name else None
+        if below is not None and below.action == "build":
+            steps[layer.name] = Step(layer, "build", f"stands on {parent_name}, which is built first", None, None, None, None)
+            continue
+        parent = below.id if below is not None else parents.resolve(file, store, layer, parent_name)
+        forced = force and (not targets or layer.name in targets)
+        steps[layer.name] = decide(file, store, layer, parent, forced=forced)
+    return list(steps.values())
+
+
+def decide(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, *, forced: bool = False) -> Step:
+    """Build or reuse one layer whose parent's id is known."""
+    inputs = inputs_of(file, layer, parent, fingerprint_folder(store))
+    key = key_of(inputs)
+    record = store.record(key)
+    if record is not None and store.complete(record.id) and not forced:
+        return Step(layer, "cached", f"same inputs as the build of {iso(record.created)}", key, inputs, parent, record)
+    if forced:
+        return Step(layer, "build", "--force", key, inputs, parent, record)
+    if record is not None:
+        why = f"built before as {digest.short(record.id)}, but the store has lost some of it"
+        return Step(layer, "build", why + _resuming(store, key), key, inputs, parent, record)
+    earlier = nearest_build(store.records(), file.spec.stack.name, layer.name, inputs)
+    if earlier is None:
+        return Step(layer, "build", "never built" + _resuming(store, key), key, inputs, parent, None)
+    differences = changes(earlier.inputs, inputs)
+    return Step(layer, "build", summary(differences) + _resuming(store, key), key, inputs, parent, earlier, differences)
+
+
+def nearest_build(records: Iterable[BuildRecord], stack: str, name: str, inputs: dict[str, Any]) -> BuildRecord | None:
+    """The earlier build of this layer with the fewest inputs that differ; the newest of equals."""
+    mine = [r for r in records if r.stack == stack and r.name == name]
+    return min(mine, key=lambda r: (len(changes(r.inputs, inputs)), -r.created), default=None)
+
+
+def summary(differences: list[tuple[str, Any, Any]]) -> str:
+    said = [describe_change(*d) for d in differences]
+    more = f" and {len(said) - SHOWN} more" if len(said) > SHOWN else ""
+    return ", ".join(said[:SHOWN]) + more
+
+
+def fingerprint_folder(store: Store) -> Path:
+    return store.root / "fingerprints"
+
+
+def run_of(store: Store, key: str, *, again: bool) -> str:
+    """The run folder's name for a key: an unfinished run is taken up again; a forced rebuild of a finished one gets a number."""
+    name, number = key[:16], 1
+    while again and (store.run_folder(name) / FINISHED).exists():
+        number += 1
+        name = f"{key[:16]}-{number}"
+    return name
+
+
+FINISHED = "finished"
+
+
+def _resuming(store: Store, key: str) -> str:
+    folder = store.run_folder(key[:16])
+    return "; resumes from its checkpoint" if (folder / "checkpoint.json").exists() and not (folder / FINISHED).exists() else ""

@@ -1,0 +1,110 @@
+"""Report: one HTML page, readable offline, with the layers of a stack and the curves of their training."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from laminar.core import atomic, digest
+from laminar.core.clock import iso
+from laminar.core.errors import LaminarError
+from laminar.core.events import read as read_events
+from laminar.stack.plan import plan
+from laminar.stack.read import StackFile
+from laminar.stack.show import ancestors
+from laminar.store.manifest import Manifest
+from laminar.store.raw import byte_size
+from laminar.store.store import Store
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #1b1f24; }
+table { border-collapse: collapse; width: 100%; margin: 1rem 0; } th, td { text-align: left; padding: .35rem .8rem; border-bottom: 1px solid #d8dee4; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } code { font-size: 13px; } .mute { color: #59636e; }
+"""
+
+
+def write_report(file: StackFile, store: Store, out: Path) -> Path:
+    """Write the page to `out`. Needs plotly, which draws the curves and is put into the page: no network is needed to look at it."""
+    try:
+        import plotly.io
+    except ImportError:
+        raise LaminarError("L011", "the report draws its curves with plotly, which is not installed", hint="pip install 'laminar[report]'") from None
+    rows, manifests = [], []
+    for step in plan(file, store):
+        ref = f"{file.spec.stack.name}/{step.layer.name}"
+        id = store.refs.get(ref)
+        manifest = store.layer(id) if id and store.has_layer(id) else None
+        if manifest is not None:
+            manifests.append(manifest)
+        rows.append(_row(step.layer.name, manifest, step.action, step.why, store))
+    figures = [f for f in (_curves(store, manifests, "loss"), _curves(store, manifests, "accuracy")) if f is not None]
+    parts = [
+        plotly.io.to_html(figure, full_html=False, include_plotlyjs="inline" if i == 0 else False, config={"displaylogo": False})
+        for i, figure in enumerate(figures)
+    ]
+    history = _history(store, file.spec.stack.name)
+    atomic.write_text(out, _page(file.spec.stack.name, "\n".join(rows), parts, history))
+    return out
+
+
+def _row(name: str, manifest: Manifest | None, action: str, why: str, store: Store) -> str:
+    if manifest is None:
+        return f"<tr><td>{html.escape(name)}</td><td colspan=6 class=mute>not built yet</td></tr>"
+    own = _own_bytes(manifest, store)
+    metrics = "".join(
+        f"<td class=n>{manifest.metrics[m]:.4f}</td>" if m in manifest.metrics else "<td class=n>-</td>" for m in ("accuracy", "loss")
+    )
+    below = ", ".join(a.name for a in ancestors(store, manifest)) or "-"
+    return (
+        f"<tr><td>{html.escape(name)}</td><td><code>{digest.short(manifest.id)}</code></td><td>{html.escape(below)}</td>{metrics}"
+        f"<td class=n>{manifest.seconds:.2f} s</td><td class=n>{own / 1000:,.1f} kB</td>"
+        f"<td class=mute>{'up to date' if action == 'cached' else html.escape(why)}</td></tr>"
+    )
+
+
+def _own_bytes(manifest: Manifest, store: Store) -> int:
+    """Bytes of tensors the parent does not have."""
+    parent = store.layer(manifest.parent) if manifest.parent and store.has_layer(manifest.parent) else None
+    inherited = {t.digest for t in parent.tensors.values()} if parent else set()
+    return sum(byte_size(t.dtype, t.shape) for t in manifest.tensors.values() if t.digest not in inherited)
+
+
+def _curves(store: Store, manifests: list[Manifest], metric: str) -> Figure | None:
+    from plotly.graph_objects import Figure, Scatter
+
+    figure = Figure()
+    for manifest in manifests:
+        path = store.run_folder(manifest.run) / "events.jsonl"
+        epochs = [e for e in read_events(path) if e.get("event") == "epoch"] if path.exists() else []
+        for split, dash in (("train", "dot"), ("test", "solid")):
+            points: list[tuple[int, Any]] = [(e["epoch"] + 1, e[split][metric]) for e in epochs if metric in e.get(split, {})]
+            if points:
+                xs, ys = zip(*points, strict=True)
+                figure.add_trace(Scatter(x=xs, y=ys, name=f"{manifest.name} ({split})", mode="lines+markers", line={"dash": dash}))
+    if not figure.data:
+        return None
+    figure.update_layout(title=f"{metric} by epoch", xaxis_title="epoch", yaxis_title=metric, template="plotly_white", height=380)
+    return figure
+
+
+def _history(store: Store, stack: str) -> str:
+    entries = sorted(((e, n) for n in store.refs.names() if n.startswith(stack + "/") for e in store.refs.log(n)), key=lambda p: -p[0].time)[:30]
+    return "\n".join(
+        f"<tr><td>{iso(e.time)}</td><td>{html.escape(n)}</td><td><code>{digest.short(e.id)}</code></td><td>{html.escape(e.op)}</td></tr>"
+        for e, n in entries
+    )
+
+
+def _page(name: str, rows: str, figures: list[str], history: str) -> str:
+    title = html.escape(name)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title} - Laminar</title><style>{_STYLE}</style></head><body>\n'
+        f"<h1>{title}</h1>\n<table><tr><th>layer</th><th>id</th><th>stands on</th><th class=n>accuracy</th><th class=n>loss</th>"
+        f"<th class=n>training</th><th class=n>own tensors</th><th></th></tr>\n{rows}</table>\n"
+        + "\n".join(figures)
+        + f"\n<h2>History</h2>\n<table><tr><th>when</th><th>ref</th><th>id</th><th>what</th></tr>\n{history}</table>\n</body></html>\n"
+    )

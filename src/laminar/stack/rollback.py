@@ -1,0 +1,184 @@
+"""Rollback: move a layer's ref back along its history, and forward again; with `write`, laminar.toml goes along.
+
+Nothing is deleted: the log only grows, so every layer a ref ever showed can be shown again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomlkit
+import tomlkit.items
+
+from laminar.core import atomic, digest
+from laminar.core.errors import LaminarError
+from laminar.core.nearest import did_you_mean
+from laminar.stack.read import StackFile, parse
+from laminar.store.manifest import BuildRecord
+from laminar.store.resolve import resolve
+from laminar.store.store import Store
+
+
+@dataclass(frozen=True)
+class Moved:
+    ref: str
+    before: str
+    after: str
+    wrote: list[str] = field(default_factory=list)  # settings of laminar.toml that were set back
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ref": self.ref, "from": self.before, "to": self.after, "wrote": self.wrote, "notes": self.notes}
+
+
+def rollback(file: StackFile, store: Store, target: str, *, write: bool = False) -> Moved:
+    """`head` (one back), `head~2`, `head@ID` or an id that some layer of this stack has shown before."""
+    ref, steps, to = _target(file, store, target)
+    before = store.refs.get(ref)
+    if before is None:
+        raise LaminarError("L010", f"{ref} has never been built: there is nothing to roll back", hint="laminar build")
+    after = store.refs.to(ref, to) if to is not None else store.refs.back(ref, steps)
+    if not write:
+        return Moved(ref, before, after, notes=["laminar.toml is as it was; the next build goes by it. --write sets it back too"])
+    return _with_file(file, store, ref, before, after)
+
+
+def redo(file: StackFile, store: Store, name: str | None = None) -> Moved:
+    """Undo the last rollback of a layer (default: of the layer of this stack that was rolled back last)."""
+    ref = _ref(file, store, name) if name else _last_rolled_back(file, store)
+    before = store.refs.get(ref)
+    after = store.refs.redo(ref)
+    assert before is not None
+    saved = _saved(store, ref)
+    if not saved.exists():
+        return Moved(ref, before, after)
+    memory = msgspec.json.decode(saved.read_bytes())
+    saved.unlink()
+    if digest.of_bytes(file.text.encode()) != memory["after"]:
+        return Moved(ref, before, after, notes=["laminar.toml was edited since the rollback, so it is left as it is"])
+    atomic.write_text(file.path, memory["text"])
+    return Moved(ref, before, after, wrote=["the file as it was before the rollback"])
+
+
+def _with_file(file: StackFile, store: Store, ref: str, before: str, after: str) -> Moved:
+    name = ref.split("/", 1)[1]
+    record = _record(store, ref, after)
+    if record is None:
+        note = f"the store does not know how {digest.short(after)} was written in laminar.toml (it was pulled or imported): the file is as it was"
+        return Moved(ref, before, after, notes=[note])
+    text, wrote, notes = set_back(file, name, record)
+    if wrote:
+        atomic.write_bytes(_saved(store, ref), msgspec.json.encode({"text": file.text, "after": digest.of_bytes(text.encode())}))
+        atomic.write_text(file.path, text)
+    return Moved(ref, before, after, wrote, notes)
+
+
+def set_back(file: StackFile, name: str, record: BuildRecord) -> tuple[str, list[str], list[str]]:
+    """The text of the file with one layer and its data as they were at `record`; comments and everything else are kept."""
+    document = tomlkit.parse(file.text)
+    wrote: list[str] = []
+    notes: list[str] = []
+    layers: Any = document["layer"]
+    table = next(t for t in layers if t["name"] == name)
+    _become(table, record.spec, f"layer {name}", wrote)
+    if record.data is not None:
+        data = {k: v for k, v in record.data.items() if k != "name"}
+        data_name = record.data["name"]
+        tables: Any = document.setdefault("data", tomlkit.table(is_super_table=True))
+        if data_name not in tables:
+            tables[data_name] = tomlkit.table()
+        others = [x.name for x in file.spec.layer if x.data == data_name and x.name != name]
+        before = len(wrote)
+        _become(tables[data_name], data, f"data.{data_name}", wrote)
+        if len(wrote) > before and others:
+            notes.append(f"data.{data_name} is used by {', '.join(others)} too: a build trains those again")
+    text = tomlkit.dumps(document)
+    parse(text, file.path)  # what is written must be readable
+    return text, wrote, notes
+
+
+def _become(table: Any, wanted: dict[str, Any], where: str, wrote: list[str]) -> None:
+    """Change a TOML table in place until it says `wanted`; what already does keeps its layout and comments."""
+    for key in [k for k in table if k not in wanted]:
+        wrote.append(f"{where}.{key}: removed")
+        del table[key]
+    for key, value in wanted.items():
+        old = table.get(key)
+        if isinstance(old, tomlkit.items.InlineTable | tomlkit.items.Table) and isinstance(value, dict):
+            _become(old, value, f"{where}.{key}", wrote)
+        elif old is None or _plain(old) != value:
+            wrote.append(f"{where}.{key}: {'(none)' if old is None else _plain(old)} -> {value}")
+            fresh = _item(value)
+            if old is not None and hasattr(old, "trivia") and hasattr(fresh, "trivia"):
+                fresh.trivia.comment_ws, fresh.trivia.comment = old.trivia.comment_ws, old.trivia.comment
+            table[key] = fresh
+
+
+def _plain(item: Any) -> Any:
+    return item.unwrap() if hasattr(item, "unwrap") else item
+
+
+def _item(value: Any) -> Any:
+    if isinstance(value, dict):
+        inline = tomlkit.inline_table()
+        for key, inner in value.items():
+            inline[key] = _item(inner)
+        return inline
+    return tomlkit.item(value)
+
+
+def _record(store: Store, ref: str, id: str) -> BuildRecord | None:
+    stack, name = ref.split("/", 1)
+    mine = [r for r in store.records() if r.id == id and r.stack == stack and r.name == name]
+    return max(mine, key=lambda r: r.created, default=None)
+
+
+def _target(file: StackFile, store: Store, text: str) -> tuple[str, int, str | None]:
+    """(ref, steps back, id to go to) of what the user wrote."""
+    if found := re.fullmatch(r"(.+?)~(\d+)", text):
+        return _ref(file, store, found[1]), int(found[2]), None
+    if found := re.fullmatch(r"(.+?)@(?:sha256:)?([0-9a-f]{4,64})", text):
+        ref = _ref(file, store, found[1])
+        return ref, 0, resolve(store, found[2], file.spec.stack.name)
+    names = {layer.name for layer in file.spec.layer}
+    if text in names or f"{file.spec.stack.name}/{text}" in store.refs.names() or text in store.refs.names():
+        return _ref(file, store, text), 1, None
+    if re.fullmatch(r"[0-9a-f]{4,64}", text):
+        id = resolve(store, text, file.spec.stack.name)
+        holders = [r for r in store.refs.names() if r.startswith(file.spec.stack.name + "/") and id in {e.id for e in store.refs.log(r)}]
+        if len(holders) == 1:
+            return holders[0], 0, id
+        raise LaminarError(
+            "L006",
+            f"{digest.short(id)} is in the history of {', '.join(holders) or 'no layer of this stack'}",
+            hint=f"laminar rollback {holders[0] if holders else 'LAYER'}@{text}",
+        )
+    return _ref(file, store, text), 1, None
+
+
+def _ref(file: StackFile, store: Store, name: str) -> str:
+    ref = name if "/" in name else f"{file.spec.stack.name}/{name}"
+    names = store.refs.names()
+    if ref not in names:
+        short = [n.split("/", 1)[1] for n in names if n.startswith(file.spec.stack.name + "/")]
+        raise LaminarError("L006", f"no layer '{name}' has been built here; {did_you_mean(name, short)}", hint="laminar log lists what has been built")
+    return ref
+
+
+def _last_rolled_back(file: StackFile, store: Store) -> str:
+    found = [
+        (entries[-1].time, ref)
+        for ref in store.refs.names()
+        if ref.startswith(file.spec.stack.name + "/") and (entries := store.refs.log(ref)) and entries[-1].op == "rollback"
+    ]
+    if not found:
+        raise LaminarError("L010", f"no layer of {file.spec.stack.name} has been rolled back: there is nothing to redo", hint="laminar log")
+    return max(found)[1]
+
+
+def _saved(store: Store, ref: str) -> Path:
+    return store.root / "rollbacks" / (ref.replace("/", "@") + ".json")

@@ -1,0 +1,45 @@
+"""Specs: what may be written in laminar.toml. No torch: status, explain and plan read these alone."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from laminar.data.spec import DataSpec
+from laminar.train.recipe import Recipe
+
+
+class StackTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    store: str | None = None  # a folder several projects share; default: .laminar beside the file
+    environment: Literal["strict", "minor", "ignore"] = "minor"  # how much of torch's version is part of the key
+
+
+class ReplaceSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    model: str
+    args: dict[str, Any] = {}
+
+
+class LayerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    data: str
+    train: Recipe
+    model: str | None = None
+    args: dict[str, Any] = {}
+    from_: str | None = msgspec.field(name="from", default=None)
+    freeze: list[str] = []
+    replace: dict[str, str | ReplaceSpec] = {}
+
+    def replacements(self) -> dict[str, ReplaceSpec]:
+        return {path: ReplaceSpec(model=to) if isinstance(to, str) else to for path, to in self.replace.items()}
+
+
+class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    stack: StackTable
+    layer: list[LayerSpec]
+    data: dict[str, DataSpec] = {}
+    remotes: dict[str, str] = {}  # short names for `laminar push NAME REF`
+
+    def named(self, name: str) -> LayerSpec:
+        return next(layer for layer in self.layer if layer.name == name)

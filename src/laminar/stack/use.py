@@ -1,0 +1,158 @@
+"""Use: load, evaluate and predict with a kept layer, with or without the code it was made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from laminar.core import digest
+from laminar.core.errors import LaminarError
+from laminar.data.dataset import Dataset
+from laminar.data.open import open_data
+from laminar.data.spec import DataSpec
+from laminar.stack.make import from_graph, remake
+from laminar.stack.project import Project
+from laminar.store.manifest import Manifest
+from laminar.store.store import Store
+from laminar.train.evaluate import evaluate as evaluate_arrays
+from laminar.train.evaluate import predict as predict_arrays
+
+
+def load_model(store: Store, id: str, root: Path | None) -> nn.Module:
+    """The model of a layer in eval mode: from its graph, which is exactly what was trained, or from code where it has none."""
+    manifest = store.layer(id)
+    model = from_graph(store, manifest) if manifest.graph.eval is not None else remake(store, manifest, root)[0]
+    return model.eval()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    id: str
+    data: str
+    samples: int
+    metrics: dict[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"id": self.id, "data": self.data, "samples": self.samples, "metrics": self.metrics}
+
+
+def evaluate(project: Project, store: Store, id: str, data: str, *, split: str = "test") -> Evaluation:
+    """Metrics of a layer on a data set of the stack file, or on any source such as `folder:photos`."""
+    manifest = store.layer(id)
+    dataset = _open(project, manifest, data)
+    chosen = dataset.test if split == "test" else dataset.train
+    if tuple(dataset.sample_shape) != tuple(manifest.input["shape"]):
+        raise LaminarError(
+            "L204",
+            f"layer {manifest.name} takes samples of shape {manifest.input['shape']}, but those of {data} are {list(dataset.sample_shape)}",
+            hint="give data of that shape; `size` and `grey` in [data.…] change images",
+        )
+    model = load_model(store, id, project.root)
+    labels = _aligned(manifest, dataset, chosen.y, data)
+    metrics = evaluate_arrays(model, [chosen.x], labels, task=manifest.task, dtype=_dtype(manifest))
+    return Evaluation(id, data, len(labels), metrics)
+
+
+def _open(project: Project, manifest: Manifest, data: str) -> Dataset:
+    if project.file is not None and data in project.file.spec.data:
+        return open_data(project.file.spec.data[data], project.root)
+    spec = DataSpec(source=data)
+    dataset = open_data(spec, project.root)
+    wanted = manifest.classes
+    if wanted and dataset.classes and list(dataset.classes) != wanted and set(wanted) <= set(dataset.classes):
+        # a layer trained on some of the classes is asked about those
+        dataset = open_data(msgspec.structs.replace(spec, classes=list(wanted)), project.root)
+    return dataset
+
+
+def _aligned(manifest: Manifest, dataset: Dataset, y: NDArray[Any], data: str) -> NDArray[Any]:
+    """Labels in the layer's numbering: classes are matched by name."""
+    if manifest.task != dataset.task:
+        raise LaminarError("L204", f"layer {manifest.name} is for {manifest.task}, but {data} is for {dataset.task}", hint="choose other data")
+    if manifest.classes is None or dataset.classes is None or list(dataset.classes) == manifest.classes:
+        return y
+    unknown = [name for name in dataset.classes if name not in manifest.classes]
+    if unknown:
+        raise LaminarError(
+            "L104",
+            f"layer {manifest.name} knows the classes {', '.join(manifest.classes)}, but {data} has {', '.join(unknown)}",
+            hint=f"classes = {manifest.classes} in [data.…] keeps the ones it knows",
+        )
+    numbers = np.array([manifest.classes.index(name) for name in dataset.classes], dtype=np.int64)
+    return np.take(numbers, y)
+
+
+def predict(project: Project, store: Store, id: str, files: list[Path]) -> list[dict[str, Any]]:
+    """For each image or .npy file: the class and its probability, or the numbers of a regression."""
+    manifest = store.layer(id)
+    samples = [_sample(file, manifest) for file in files]
+    model = load_model(store, id, project.root)
+    outputs = predict_arrays(model, [np.concatenate(samples)], dtype=_dtype(manifest))
+    rows: list[dict[str, Any]] = []
+    names = [str(f) if len(s) == 1 else f"{f}[{i}]" for f, s in zip(files, samples, strict=True) for i in range(len(s))]
+    for name, output in zip(names, outputs, strict=True):
+        if manifest.task == "classification":
+            probabilities = torch.softmax(torch.from_numpy(output).double(), 0).tolist()
+            classes = manifest.classes or [str(i) for i in range(len(probabilities))]
+            best = int(np.argmax(probabilities))
+            rows.append(
+                {
+                    "file": name,
+                    "class": classes[best],
+                    "probability": probabilities[best],
+                    "probabilities": dict(zip(classes, probabilities, strict=True)),
+                }
+            )
+        else:
+            rows.append({"file": name, "values": output.tolist()})
+    return rows
+
+
+def _dtype(manifest: Manifest) -> str:
+    """What the layer computes in: what its floating-point tensors are kept in."""
+    return "float64" if any(t.dtype == "F64" for t in manifest.tensors.values()) else "float32"
+
+
+def _sample(path: Path, manifest: Manifest) -> NDArray[Any]:
+    """A file as a batch of samples in the layer's own shape, dtype and scale."""
+    shape = tuple(manifest.input["shape"])
+    dtype = np.dtype(manifest.input["dtype"])
+    if not path.exists():
+        raise LaminarError("L101", f"there is no {path}", hint="name an image or a .npy file")
+    if path.suffix == ".npy":
+        try:
+            array: NDArray[Any] = np.load(path, allow_pickle=False)
+        except (ValueError, OSError) as error:
+            raise LaminarError("L102", f"{path} cannot be read: {error}", hint="save it again with numpy.save") from None
+        batch = array if array.ndim == len(shape) + 1 else array[None]
+        if batch.shape[1:] != shape:
+            raise LaminarError(
+                "L204",
+                f"{path} holds samples of shape {list(batch.shape[1:])}, but layer {manifest.name} ({digest.short(manifest.id)}) takes {list(shape)}",
+                hint="reshape it",
+            )
+        return batch.astype(dtype)
+    if len(shape) != 3:
+        raise LaminarError("L204", f"layer {manifest.name} takes samples of shape {list(shape)}, and {path} is not a .npy file", hint="save them as .npy")
+    return _image(path, shape, dtype)
+
+
+def _image(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    from PIL import Image
+
+    channels, height, width = shape
+    try:
+        with Image.open(path) as image:
+            fitted = image.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BILINEAR)
+    except OSError as error:
+        raise LaminarError("L102", f"{path} is no readable image: {error}", hint="name a PNG, JPEG, GIF, TIFF or .npy file") from None
+    pixels = np.asarray(fitted, dtype=np.uint8)
+    pixels = pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
+    return pixels[None] if dtype == np.uint8 else (pixels[None] / 255).astype(dtype)

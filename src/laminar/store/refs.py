@@ -1,0 +1,256 @@
+"""Refs: names that point at layers, each with an append-only log; and tags.
+
+A move is one line added to the log, synced, and then the ref's own file, which is a cache of the log: a writer killed before the line is
+whole has done nothing, one killed after it has done everything. A ref file that is missing, damaged or behind is read from the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import final
+
+from laminar.core import atomic
+from laminar.core.clock import Clock
+from laminar.core.digest import short
+from laminar.core.errors import LaminarError
+from laminar.core.nearest import did_you_mean
+from laminar.store import records, reflog
+from laminar.store.layout import TAGS, Layout, unquoted
+from laminar.store.reflog import Entry, State
+
+Locked = Callable[[str], AbstractContextManager[None]]
+Guard = Callable[[], AbstractContextManager[None]]
+
+
+@final
+class Refs:
+    def __init__(self, layout: Layout, lock: Locked, clock: Clock, *, guard: Guard = nullcontext, known: Callable[[str], bool]) -> None:
+        self._layout = layout
+        self._lock = lock
+        self._clock = clock
+        self._guard = guard  # the lock that gc holds while it deletes: a ref must not be set to what is being deleted
+        self._exists = known  # is there a layer of this id?
+
+    # refs of layers: `stack/layer`
+
+    def get(self, name: str) -> str | None:
+        return self._state(self._layout.ref(name)).id
+
+    def names(self) -> list[str]:
+        return sorted({f"{unquoted(path.parent.name)}/{unquoted(path.stem)}" for path in self.files() if path.parent.name != TAGS})
+
+    def history(self, name: str) -> list[Entry]:
+        """The moves that led here, oldest first: what `~n` counts back through. What a rollback left ahead is in `log`."""
+        path = self._layout.ref(name)
+        state, entries = self._state(path), self.log(name)
+        first: dict[str, Entry] = {}
+        for entry in entries:
+            if entry.op in reflog.MOVES:
+                first[entry.id] = entry
+        return [first[id] for id in state.history[: state.cursor + 1] if id in first]
+
+    def state(self, name: str) -> State:
+        """History and cursor: what lies ahead of the cursor can be redone."""
+        return self._state(self._layout.ref(name))
+
+    def log(self, name: str) -> list[Entry]:
+        """Everything that ever happened to the ref, oldest first."""
+        return reflog.parse(_bytes(log_of(self._layout.ref(name)))).entries
+
+    def at(self, name: str, steps: int) -> str:
+        """The id `steps` before the present one; L010 when the history is shorter."""
+        state = self._state(self._known(name))
+        if steps > state.cursor:
+            raise LaminarError(
+                "L010", f"{name} has {state.cursor} earlier layer(s), but {steps} steps back were asked for", hint=f"laminar log {name}"
+            )
+        return state.history[state.cursor - steps]
+
+    def move(self, name: str, id: str, why: str, *, op: str = "build") -> None:
+        """Point the ref at a layer. Nothing happens, and nothing is logged, when it is there already."""
+        if name.count("/") != 1 or name.startswith("/") or name.endswith("/"):
+            raise LaminarError("L008", f"{name!r} is no name for a ref: expected stack/layer", hint="laminar log")
+        self._append(self._layout.ref(name), name, lambda state: None if state.id == id else (op, id), why)
+
+    def back(self, name: str, steps: int = 1, *, why: str = "rollback") -> str:
+        """Go back; the id it now points at."""
+        path = self._known(name)
+
+        def choose(state: State) -> tuple[str, str]:
+            if steps < 1:
+                raise LaminarError("L008", f"cannot go back {steps} steps: expected 1 or more", hint=f"laminar rollback {name}")
+            if steps > state.cursor:
+                raise LaminarError(
+                    "L010", f"{name} has {max(state.cursor, 0)} earlier layer(s): cannot go back {steps}", hint=f"laminar log {name}"
+                )
+            return "rollback", state.history[state.cursor - steps]
+
+        return self._append(path, name, choose, why)
+
+    def to(self, name: str, id: str, *, why: str = "rollback") -> str:
+        """Go back (or forward) to an id; one that the ref never had is a plain move."""
+        path = self._known(name)
+        return self._append(path, name, lambda state: None if state.id == id else ("rollback", id), why)
+
+    def redo(self, name: str, *, why: str = "redo") -> str:
+        path = self._known(name)
+
+        def choose(state: State) -> tuple[str, str]:
+            if state.cursor + 1 >= len(state.history):
+                raise LaminarError(
+                    "L010", f"{name} is at its newest layer {short(state.id or '')}: nothing to redo", hint=f"laminar log {name}"
+                )
+            return "redo", state.history[state.cursor + 1]
+
+        return self._append(path, name, choose, why)
+
+    # tags: any name
+
+    def tag(self, name: str, id: str, *, force: bool = False, why: str = "tag") -> None:
+        """Name a layer. A tag that names another layer is only moved by `force`."""
+        if not name or "~" in name or "@" in name or "#" in name or name.startswith("/"):
+            raise LaminarError(
+                "L008", f"{name!r} is no name for a tag: expected e.g. name:v1, without ~ @ #", hint="laminar tag REF name:v1"
+            )
+        path = self._layout.tag(name)
+
+        def choose(state: State) -> tuple[str, str] | None:
+            if state.id == id:
+                return None
+            if state.id is not None and not force:
+                raise LaminarError(
+                    "L008", f"tag {name} already names {short(state.id)}, not {short(id)}", hint=f"laminar tag {short(id)} {name} --force"
+                )
+            return "set", id
+
+        self._append(path, name, choose, why)
+
+    def tags(self) -> dict[str, str]:
+        """Every tag and the id it names."""
+        found = {unquoted(path.stem): self._state(path).id for path in self.files() if path.parent.name == TAGS}
+        return {name: id for name, id in sorted(found.items()) if id is not None}
+
+    def untag(self, name: str) -> None:
+        path = self._layout.tag(name)
+        with self._lock(_lock_name(self._layout, path)):
+            if self._state(path).id is None:
+                raise LaminarError("L006", f"no tag {name}; {did_you_mean(name, self.tags())}", hint="laminar log --tags")
+            path.unlink(missing_ok=True)
+            log_of(path).unlink(missing_ok=True)
+
+    # all ids that a ref or tag ever had: the roots of gc
+
+    def every(self) -> Iterator[tuple[str, State, list[Entry]]]:
+        """(name, state, log) of every ref and tag. L303 when one is damaged: gc must not guess."""
+        for path in self.files():
+            read = reflog.parse(_bytes(log_of(path)))
+            if read.bad:
+                raise records.corrupt(log_of(path), f"line {read.bad[0]} is damaged")
+            if path.exists():
+                records.read(path)  # L303 when damaged
+            yield self.name_of(path), reflog.replay(read.entries), read.entries
+
+    def name_of(self, path: Path) -> str:
+        """`stack/layer`, or the tag."""
+        name = unquoted(path.stem)
+        return name if path.parent.name == TAGS else f"{unquoted(path.parent.name)}/{name}"
+
+    def _known(self, name: str) -> Path:
+        path = self._layout.ref(name)
+        if self._state(path).id is None:
+            raise LaminarError("L006", f"no layer was built as {name}; {did_you_mean(name, self.names())}", hint="laminar build")
+        return path
+
+    def files(self) -> list[Path]:
+        """The file of every ref and tag, also where only its log is there."""
+        found = set(self._layout.refs.glob("*/*.json"))
+        found |= {path.with_suffix(".json") for path in self._layout.refs.glob("*/*.log")}
+        return sorted(path for path in found if not path.name.startswith("."))
+
+    def _state(self, path: Path) -> State:
+        """From the ref's file when it is of the log's present size, else from the log."""
+        log = log_of(path)
+        try:
+            cached = records.read(path)
+        except LaminarError:
+            cached = None
+            if not log.exists():
+                raise
+        size = log.stat().st_size if log.exists() else 0
+        if cached is not None and (cached["log"] == size or size == 0):
+            return State(history=tuple(cached["history"]), cursor=cached["cursor"])
+        read = reflog.parse(_bytes(log))
+        if read.bad:
+            if cached is not None and cached["log"] >= read.whole:
+                return State(history=tuple(cached["history"]), cursor=cached["cursor"])
+            raise records.corrupt(log, f"line {read.bad[0]} is damaged")
+        return reflog.replay(read.entries)
+
+    def _append(self, path: Path, name: str, choose: Callable[[State], tuple[str, str] | None], why: str) -> str:
+        with self._guard(), self._lock(_lock_name(self._layout, path)):
+            state = self._state(path)
+            chosen = choose(state)
+            if chosen is None:
+                if not path.exists():
+                    size = len(_bytes(log_of(path)))
+                    records.write(path, reflog.summary(name, state, size), tmp=self._layout.tmp)
+                return state.id or ""
+            op, id = chosen
+            if not self._exists(id):
+                raise LaminarError(
+                    "L305", f"{name} cannot point at {short(id)}: there is no such layer in the store", hint=f"laminar log {name}"
+                )
+            log = log_of(path)
+            read = reflog.parse(_bytes(log))
+            if read.bad:
+                raise records.corrupt(log, f"line {read.bad[0]} is damaged")
+            entry = Entry(n=len(read.entries) + 1, op=op, id=id, was=state.id, time=self._clock.now(), why=why)
+            size = append_line(log, reflog.line(entry), whole=read.whole)
+            records.write(path, reflog.summary(name, reflog.step(state, entry), size), tmp=self._layout.tmp)
+            return id
+
+
+def log_of(path: Path) -> Path:
+    return path.with_suffix(".log")
+
+
+def append_line(log: Path, text: bytes, *, whole: int) -> int:
+    """Add a line and sync it; what a killed writer left after the first `whole` bytes is cut off. The size afterwards."""
+    with atomic.explaining_os_errors(log):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        new = not log.exists()
+        fd = os.open(log, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.ftruncate(fd, whole)
+            try:
+                at = whole
+                view = memoryview(text)
+                while view.nbytes:
+                    done = os.pwrite(fd, view, at)
+                    at, view = at + done, view[done:]
+                os.fsync(fd)
+            except OSError:
+                with contextlib.suppress(OSError):  # a full disk: take the half line back
+                    os.ftruncate(fd, whole)
+                raise
+        finally:
+            os.close(fd)
+        if new:
+            atomic.fsync_folder(log.parent)
+            atomic.fsync_folder(log.parent.parent)
+        return whole + len(text)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _lock_name(layout: Layout, path: Path) -> str:
+    return "ref-" + str(path.relative_to(layout.refs).with_suffix(""))

@@ -1,0 +1,279 @@
+"""Sharing layers: push, fetch and pull.
+
+A remote is laid out as a store is. Objects go first, then the manifest and the build record, refs last; what is there already is skipped,
+so a broken transfer is taken up again by the same command. Whatever arrives is hashed, and is kept only if it is what was asked for.
+Pulling runs no code and needs none of the author's.
+
+A remote ref is written `URL#name`, or `URL#name@sha256:<id>`: then the id decides and the name is for the reader.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from laminar.core import digest
+from laminar.core.digest import short
+from laminar.core.errors import LaminarError
+from laminar.store.manifest import BuildRecord, Manifest, decode_manifest, decode_record, encode
+from laminar.store.remote_files import Remote
+from laminar.store.remote_refs import RemoteRef, find, is_remote_ref, is_tag, parse_ref, set_ref, split_pin
+from laminar.store.remotes import Remotes
+from laminar.store.store import Store
+
+__all__ = [
+    "Fetched",
+    "PushResult",
+    "Remote",
+    "RemoteRef",
+    "fetch",
+    "fetch_object",
+    "is_remote_ref",
+    "parse_ref",
+    "pull",
+    "pull_ref",
+    "push",
+]
+
+Progress = Callable[[int, int], None]
+T = TypeVar("T")
+_CHAIN: Final = 1000
+
+
+class PushResult(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    refs: tuple[str, ...]
+    sent: int
+    skipped: int
+    bytes: int
+
+
+class Fetched(msgspec.Struct, frozen=True, kw_only=True):
+    """`name` is what the remote calls it: `stack/layer` or a tag."""
+
+    id: str
+    name: str
+    got: int
+    skipped: int
+    bytes: int
+
+
+def pull_ref(store: Store, text: str, *, progress: Progress | None = None) -> str:
+    """The id of a remote ref, fetched if it is not here; no local ref moves. A pinned layer that is here asks nobody."""
+    ref = parse_ref(text)
+    if ref.pin is not None and len(ref.pin) == 64 and store.complete(ref.pin):
+        return ref.pin
+    return fetch(store, Remote.at(Remotes(store).url(ref.url)), ref.name, pin=ref.pin, progress=progress).id
+
+
+def push(store: Store, remote: Remote, id: str, ref_names: Iterable[str] = (), *, progress: Progress | None = None) -> PushResult:
+    """Send a layer with all it needs; then point the remote's refs (`stack/layer`, or tags) at it."""
+    manifest = store.layer(id)
+    remote.must_be_writable()
+    with store.lease(layers=[id]):
+        needed = list(dict.fromkeys(manifest.objects()))
+        there = _there(remote, needed)
+        todo = [name for name in needed if there.get(name) != store.objects.size(name)]
+        done = _Counter(len(todo), progress)
+
+        def send(name: str) -> int:
+            path = store.objects.path(name)
+            if digest.of_file(path) != name:
+                raise LaminarError("L303", f"object {path} is corrupt: it is not sent", hint="laminar verify --repair")
+            remote.put(_object(name), path)
+            done.step()
+            return path.stat().st_size
+
+        sent = _each(send, todo, remote.workers)
+        known = remote.list("layers")
+        for ancestor in _ancestors(store, manifest):
+            if f"{ancestor.id}.json" not in known:
+                remote.put(f"layers/{ancestor.id}.json", encode(ancestor))
+        remote.put(f"layers/{id}.json", encode(manifest))
+        record = store.record(manifest.key)
+        if record is not None:
+            remote.put(f"keys/{record.key}.json", encode(record))
+        names = tuple(dict.fromkeys(ref_names))
+        for name in names:
+            set_ref(store, remote, name, id)
+    Remotes(store).note_use(remote.url)
+    return PushResult(id=id, refs=names, sent=len(todo), skipped=len(needed) - len(todo), bytes=sum(sent))
+
+
+def fetch(store: Store, remote: Remote, name: str, *, pin: str | None = None, progress: Progress | None = None) -> Fetched:
+    """Bring a layer here; no ref moves. L402 when the remote lacks something, L403 when something is not what was asked for."""
+    id, full = find(remote, name, pin)
+    manifest = _manifest(remote, id)
+    with store.lease(layers=[id]):
+        needed = list(dict.fromkeys(manifest.objects()))
+        todo = [object for object in needed if not store.objects.keep(object)]
+        done = _Counter(len(todo), progress)
+
+        def bring(object: str) -> int:
+            size = fetch_object(store, remote, object)
+            done.step()
+            return size
+
+        got = _each(bring, todo, remote.workers)
+        store.objects.sync_folders(todo)
+        _prove_tensors(store, remote, manifest)
+        record = _record(remote, manifest)
+        with store.gc_lock():
+            for ancestor in _remote_ancestors(store, remote, manifest):
+                store.write_layer(ancestor)
+            if not store.complete(id):
+                store.write_layer(manifest)
+            if record is not None and store.record(record.key) is None:
+                store.write_record(record)
+    Remotes(store).note_use(remote.url)
+    return Fetched(id=id, name=full or f"{manifest.stack}/{manifest.name}", got=len(todo), skipped=len(needed) - len(todo), bytes=sum(got))
+
+
+def pull(store: Store, remote: Remote, ref_text: str, *, into: str | None = None, progress: Progress | None = None) -> str:
+    """Fetch, then point the local ref of the same name (or `into`) at it. `ref_text`: name, or name@sha256:<id>."""
+    name, pin = split_pin(ref_text)
+    found = fetch(store, remote, name, pin=pin, progress=progress)
+    target = into or found.name
+    if is_tag(target):
+        store.refs.tag(target, found.id, force=True, why=f"pull from {remote.shown}")
+    else:
+        store.refs.move(target, found.id, f"pull from {remote.shown}", op="pull")
+    return found.id
+
+
+def fetch_object(store: Store, remote: Remote, name: str) -> int:
+    """One object, hashed on arrival and kept only if it is right; its size. L402 or L403."""
+    with store.objects.staging(name) as (file, place):
+        path = Path(file.name)
+        remote.get(_object(name), path)
+        found = digest.of_file(path)
+        if found != name:
+            raise LaminarError(
+                "L403",
+                f"object {short(name)} of {remote.shown} is damaged: what arrived has sha256 {short(found)}",
+                hint=f"laminar push {remote.shown} REF from a store that has it, then pull again",
+            )
+        place(name)
+        return store.objects.size(name)
+
+
+def _manifest(remote: Remote, id: str) -> Manifest:
+    path = f"layers/{id}.json"
+    data = remote.read(path)
+    if data is None:
+        raise LaminarError(
+            "L402", f"{remote.shown} has no layer {short(id)}", hint=f"laminar push {remote.shown} REF from a store that has it"
+        )
+    try:
+        manifest = decode_manifest(data, f"{remote.shown}/{path}")
+    except LaminarError as error:
+        if error.code != "L303":
+            raise
+        raise LaminarError("L403", error.message, hint=f"laminar push {remote.shown} REF writes it again") from None
+    if not (manifest.id == id == manifest.own_id()):
+        raise LaminarError(
+            "L403",
+            f"{remote.shown}/{path} holds layer {short(manifest.own_id())}, not {short(id)}",
+            hint=f"laminar push {remote.shown} REF writes it again",
+        )
+    return manifest
+
+
+def _record(remote: Remote, manifest: Manifest) -> BuildRecord | None:
+    """The build record, where the remote has a good one: a layer is whole without."""
+    data = remote.read(f"keys/{manifest.key}.json")
+    if data is None:
+        return None
+    try:
+        record = decode_record(data, "keys")
+    except LaminarError:
+        return None
+    return record if (record.key, record.id) == (manifest.key, manifest.id) else None
+
+
+def _prove_tensors(store: Store, remote: Remote, manifest: Manifest) -> None:
+    """Objects were hashed one by one; this proves that they make up the tensors whose digests are in the id."""
+    from laminar.store import tensors
+    from laminar.store.raw import digest as tensor_digest
+
+    for name, ref in manifest.tensors.items():
+        try:
+            tensor = tensors.load(store.objects, ref)
+            wrong = ref.delta is not None and tensor_digest(tensor) != ref.digest
+        except LaminarError as error:
+            if error.code != "L303":
+                raise
+            wrong = True
+        if wrong:
+            raise LaminarError(
+                "L403",
+                f"tensor {name} of layer {short(manifest.id)} of {remote.shown} is not what its id says",
+                hint=f"laminar push {remote.shown} REF again",
+            )
+
+
+def _ancestors(store: Store, manifest: Manifest) -> Iterable[Manifest]:
+    seen = {manifest.id}
+    while manifest.parent is not None and manifest.parent not in seen and len(seen) < _CHAIN and store.has_layer(manifest.parent):
+        seen.add(manifest.parent)
+        manifest = store.layer(manifest.parent)
+        yield manifest
+
+
+def _remote_ancestors(store: Store, remote: Remote, manifest: Manifest) -> list[Manifest]:
+    """Manifests of the layers below, as far as the remote has them: for log and diff. A damaged one ends the chain."""
+    found: list[Manifest] = []
+    seen = {manifest.id}
+    while (id := manifest.parent) is not None and id not in seen and len(seen) < _CHAIN and not store.has_layer(id):
+        seen.add(id)
+        try:
+            manifest = _manifest(remote, id)
+        except LaminarError as error:
+            if error.code not in ("L402", "L403"):
+                raise
+            break
+        found.append(manifest)
+    return found
+
+
+def _there(remote: Remote, names: Sequence[str]) -> dict[str, int | None]:
+    """Which objects the remote has, with their sizes: one listing for each folder they would lie in."""
+    folders = sorted({name[:2] for name in names})
+    if not folders or "objects" not in remote.list(""):
+        return {}
+    listed = _each(lambda folder: remote.list(f"objects/{folder}"), folders, remote.workers)
+    return {folder + rest: size for folder, files in zip(folders, listed, strict=True) for rest, size in files.items()}
+
+
+def _object(name: str) -> str:
+    return f"objects/{name[:2]}/{name[2:]}"
+
+
+def _each(work: Callable[[str], T], items: Sequence[str], workers: int) -> list[T]:
+    """In order; at most `workers` at once. The first failure stops the rest."""
+    if workers == 1 or len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(min(workers, len(items)), "transfer") as pool:
+        tasks = [pool.submit(work, item) for item in items]
+        try:
+            return [task.result() for task in tasks]
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            raise
+
+
+class _Counter:
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self._total, self._progress, self._done, self._lock = total, progress, 0, threading.Lock()
+
+    def step(self) -> None:
+        with self._lock:
+            self._done += 1
+            if self._progress is not None:
+                self._progress(self._done, self._total)

@@ -1,0 +1,166 @@
+"""Retention: what gc may delete, decided purely over a listing; gc.py lists and deletes.
+
+Live is what any of these needs: a ref or tag (with its history), a project that shares the store and still exists, a lease of a living
+process, anything younger than the grace age; and the ancestors of all those. In doubt nothing is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from laminar.core.errors import LaminarError
+from laminar.store.locks import Needs
+from laminar.store.objects import GRACE
+from laminar.store.reflog import Entry, State
+
+DAY: Final = 86_400.0
+RESUMABLE: Final = 14 * DAY
+"""How long an unfinished run waits for a build that goes on with it."""
+UNUSED: Final = 90 * DAY
+"""How long a cached fingerprint is kept after its last use."""
+LOST: Final = 30 * DAY
+"""How long damaged files that `verify --repair` put aside are kept."""
+
+
+class Item(msgspec.Struct, frozen=True):
+    """Something on disk: a file or a folder."""
+
+    size: int
+    time: float  # last change or use
+
+
+class LayerItem(msgspec.Struct, frozen=True, kw_only=True):
+    size: int
+    time: float
+    parent: str | None
+    objects: frozenset[str]
+    run: str
+
+
+class RunItem(msgspec.Struct, frozen=True, kw_only=True):
+    size: int
+    time: float
+    finished: bool
+    checkpoints: dict[str, int]  # name in the folder -> size
+
+
+class FeatureItem(msgspec.Struct, frozen=True, kw_only=True):
+    size: int
+    time: float
+    whole: bool  # it has an index
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """A store as gc sees it."""
+
+    objects: Mapping[str, Item]
+    layers: Mapping[str, LayerItem]
+    keys: Mapping[str, str]  # key -> id
+    refs: Iterable[tuple[str, State, list[Entry]]]
+    projects: Mapping[str, tuple[bool, list[str]]]  # path -> does it exist, ids
+    needs: Needs
+    runs: Mapping[str, RunItem]
+    features: Mapping[str, FeatureItem]
+    others: Mapping[str, tuple[Item, float]]  # path in the store -> item, and the age from which it is rubbish
+
+
+class GcPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What gc deletes, each with its size; and the settings that led there."""
+
+    keep: int | None
+    feature_budget: int
+    keys: dict[str, int] = {}
+    layers: dict[str, int] = {}
+    objects: dict[str, int] = {}
+    features: dict[str, int] = {}
+    runs: dict[str, int] = {}
+    checkpoints: dict[str, int] = {}  # "run/name"
+    projects: dict[str, int] = {}
+    others: dict[str, int] = {}
+    kept_layers: int = 0
+    kept_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        parts = (self.keys, self.layers, self.objects, self.features, self.runs, self.checkpoints, self.others)
+        return sum(sum(part.values()) for part in parts)
+
+    @property
+    def empty(self) -> bool:
+        parts = (self.keys, self.layers, self.objects, self.features, self.runs, self.checkpoints, self.projects, self.others)
+        return not any(parts)
+
+
+def decide(listing: Listing, *, keep: int | None, feature_budget: int, now: float) -> GcPlan:
+    """`keep`: so many layers of each ref's history (None: all that ever were); what lies ahead of a rollback always counts."""
+    if keep is not None and keep < 1:
+        raise LaminarError("L008", f"cannot keep {keep} layers of each ref: expected 1 or more", hint="laminar gc --keep 1")
+    live = _ancestors(_roots(listing, keep, now), listing.layers)
+    objects = {digest for id in live for digest in listing.layers[id].objects}
+    live_runs = {listing.layers[id].run for id in live} | set(listing.needs.runs)
+    runs: dict[str, int] = {}
+    checkpoints: dict[str, int] = {}
+    for name, run in listing.runs.items():
+        if name in listing.needs.runs or now - run.time < GRACE:
+            continue
+        if name not in live_runs and (run.finished or now - run.time > RESUMABLE):
+            runs[name] = run.size
+        elif run.finished:
+            checkpoints |= {f"{name}/{file}": size for file, size in run.checkpoints.items()}
+    return GcPlan(
+        keep=keep,
+        feature_budget=feature_budget,
+        keys={key: 0 for key, id in listing.keys.items() if id not in live},
+        layers={id: layer.size for id, layer in listing.layers.items() if id not in live},
+        objects={name: item.size for name, item in listing.objects.items() if name not in objects and now - item.time >= GRACE},
+        features=_features(listing, feature_budget, now),
+        runs=runs,
+        checkpoints=checkpoints,
+        projects={path: 0 for path, (exists, _) in listing.projects.items() if not exists},
+        others={path: item.size for path, (item, age) in listing.others.items() if now - item.time >= age},
+        kept_layers=len(live),
+        kept_bytes=sum(listing.objects[name].size for name in objects if name in listing.objects),
+    )
+
+
+def _roots(listing: Listing, keep: int | None, now: float) -> set[str]:
+    roots = set(listing.needs.layers)
+    for _, state, log in listing.refs:
+        if keep is None:
+            roots |= {entry.id for entry in log} | set(state.history)
+        else:
+            roots |= set(state.history[max(0, state.cursor + 1 - keep) :])
+    for exists, ids in listing.projects.values():
+        if exists:
+            roots |= set(ids)
+    return roots | {id for id, layer in listing.layers.items() if now - layer.time < GRACE}
+
+
+def _ancestors(roots: set[str], layers: Mapping[str, LayerItem]) -> set[str]:
+    live: set[str] = set()
+    todo = [id for id in roots if id in layers]
+    while todo:
+        id = todo.pop()
+        if id not in live:
+            live.add(id)
+            parent = layers[id].parent
+            if parent is not None and parent in layers:
+                todo.append(parent)
+    return live
+
+
+def _features(listing: Listing, budget: int, now: float) -> dict[str, int]:
+    """Folders without an index that nobody fills, and the least recently used ones above the budget."""
+    free = {name: item for name, item in listing.features.items() if name not in listing.needs.features}
+    gone = {name: item.size for name, item in free.items() if not item.whole and now - item.time >= GRACE}
+    total = sum(item.size for name, item in listing.features.items() if name not in gone)
+    for name, item in sorted(free.items(), key=lambda pair: pair[1].time):
+        if total <= budget:
+            break
+        if name not in gone:
+            gone[name] = item.size
+            total -= item.size
+    return gone

@@ -1,0 +1,97 @@
+"""Borrowed: what training changes in the whole process, and gives back as it was found.
+
+Threads and deterministic kernels (settings), the three random streams that a model's code may draw from (seeded), and Ctrl-C (Interrupts).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from laminar.core.seeds import derive
+
+
+@contextlib.contextmanager
+def settings(threads: int | None) -> Iterator[None]:
+    """Deterministic kernels, and so many threads (None: as found)."""
+    found = torch.get_num_threads()
+    strict, warn_only = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    memory: Any = torch.utils.deterministic
+    fill = memory.fill_uninitialized_memory
+    try:
+        if threads is not None:
+            torch.set_num_threads(threads)
+        # Without this some CPU kernels add up in the order in which threads come. What has no such form warns and goes on.
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        memory.fill_uninitialized_memory = False  # costs time, and nothing here reads such memory
+        yield
+    finally:
+        memory.fill_uninitialized_memory = fill
+        torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+        torch.set_num_threads(found)
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """torch's, numpy's and Python's global random streams, started from the seed."""
+    found = rng_state()
+    try:
+        torch.manual_seed(derive(seed, "train", "torch"))
+        np.random.seed(derive(seed, "train", "numpy") % 2**32)
+        random.seed(derive(seed, "train", "python"))
+        yield
+    finally:
+        load_rng(*found)
+
+
+def rng_state() -> tuple[Tensor, dict[str, Any]]:
+    """All three streams: torch's as a tensor, the others as JSON."""
+    kind, words, position, has_gauss, gauss = np.random.get_state(legacy=True)
+    version, numbers, spare = random.getstate()
+    return torch.get_rng_state(), {
+        "numpy": [str(kind), [int(word) for word in words], int(position), int(has_gauss), float(gauss)],
+        "python": [version, list(numbers), spare],
+    }
+
+
+def load_rng(words: Tensor, others: dict[str, Any]) -> None:
+    torch.set_rng_state(words)
+    kind, numbers, *rest = others["numpy"]
+    np.random.set_state((kind, np.array(numbers, dtype=np.uint32), *rest))
+    version, python, spare = others["python"]
+    random.setstate((version, tuple(python), spare))
+
+
+@final
+class Interrupts:
+    """Turns the first Ctrl-C into a flag, so that the step can be finished and kept; the second one acts at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._found: Any = None
+        self._installed = False
+
+    def __enter__(self) -> Interrupts:
+        # only the main thread may set handlers, and only it is interrupted; a program that ignores Ctrl-C (nohup) goes on doing so
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            self._found = signal.signal(signal.SIGINT, self._on)
+            self._installed = True
+        return self
+
+    def _on(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if self._installed:
+            signal.signal(signal.SIGINT, self._found)

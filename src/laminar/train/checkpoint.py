@@ -1,0 +1,107 @@
+"""Checkpoints on disk: a safetensors file with JSON in its header, and a pointer that names the newest two with their sha256.
+
+A checkpoint is a new file, then a new pointer; what the pointer no longer names is removed after. So a kill at any moment leaves
+a pointer to whole files, and a file that was damaged since falls back to the one before it, or to the start. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from torch import Tensor
+
+from laminar.core import atomic, digest
+
+FORMAT = 1
+POINTER = "checkpoint.json"
+_FILES = "checkpoint-*.safetensors"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]  # JSON
+    file: str
+    bytes: int
+
+
+def write(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> int:
+    """Make this the newest checkpoint of the run; the size of its file."""
+    plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    data = safetensors.torch.save(plain, metadata={"laminar": digest.canonical(state).decode()})
+    name = f"checkpoint-{step:08d}-{uuid.uuid4().hex[:8]}.safetensors"
+    atomic.write_bytes(folder / name, data)
+    before: list[dict[str, Any]] = []
+    with contextlib.suppress(_Unreadable):
+        before = _entries(folder)[:1]
+    entries = [{"file": name, "sha256": digest.of_bytes(data), "step": step}, *before]
+    record = {"format": FORMAT, "checkpoints": entries}
+    atomic.write_bytes(folder / POINTER, digest.canonical(record | {"check": digest.of_json(record)}))
+    named = {entry["file"] for entry in entries}
+    for old in folder.glob(_FILES):
+        if old.name not in named:
+            old.unlink(missing_ok=True)
+    return len(data)
+
+
+def newest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint that is whole, and what was found wrong on the way to it."""
+    notes: list[str] = []
+    try:
+        entries = _entries(folder)
+    except _Unreadable as error:
+        return None, [f"{POINTER} is unreadable ({error}): training starts from its beginning"]
+    for place, entry in enumerate(entries):
+        try:
+            return _read(folder / entry["file"], entry["sha256"]), notes
+        except _Unreadable as error:
+            after = "the one before it is used" if place + 1 < len(entries) else "training starts from its beginning"
+            notes.append(f"{entry['file']} is unreadable ({error}): {after}")
+    return None, notes
+
+
+def remove(folder: Path) -> None:
+    """Forget every checkpoint of the run: pointer first, so that no moment has a pointer to nothing."""
+    (folder / POINTER).unlink(missing_ok=True)
+    for file in folder.glob(_FILES):
+        file.unlink(missing_ok=True)
+
+
+class _Unreadable(Exception):
+    pass
+
+
+def _entries(folder: Path) -> list[dict[str, Any]]:
+    try:
+        record = json.loads((folder / POINTER).read_bytes())
+        check = record.pop("check")
+        entries: list[dict[str, Any]] = record["checkpoints"]
+        known = record["format"] == FORMAT
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _Unreadable(f"{type(error).__name__}: {error}") from None
+    if not known:
+        raise _Unreadable(f"format {record['format']}, expected {FORMAT}")
+    if check != digest.of_json(record):
+        raise _Unreadable("its sha256 does not fit")
+    return entries
+
+
+def _read(path: Path, sha256: str) -> Checkpoint:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise _Unreadable(error.strerror or "cannot be read") from None
+    if digest.of_bytes(data) != sha256:
+        raise _Unreadable("its sha256 does not fit")
+    size = int.from_bytes(data[:8], "little")
+    state: dict[str, Any] = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["laminar"])
+    return Checkpoint(safetensors.torch.load(data), state, path.name, len(data))

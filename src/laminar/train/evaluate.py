@@ -1,0 +1,92 @@
+"""Evaluate: a model's outputs and metrics on arrays of samples, in eval mode, without gradients, a batch at a time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from laminar.data.dataset import as_float
+from laminar.train.dtype import autocast, of_tensors
+from laminar.train.losses import make_loss
+
+BATCH = 1024
+
+
+def evaluate(
+    module: nn.Module,
+    inputs: Sequence[NDArray[Any]],
+    y: NDArray[Any],
+    *,
+    task: str,
+    batch: int = BATCH,
+    dtype: str = "float32",
+    loss: str | None = None,
+) -> dict[str, float]:
+    """{"loss", "accuracy"} for classification, {"loss", "mae", "r2"} for regression; `module(*inputs)` gives the outputs.
+
+    Bytes among the inputs are divided by 255. `loss` is a recipe's word; labels are never smoothed here. Sums are taken in float64.
+    r2 pools all target values; where the targets do not vary it is 1 for a perfect answer and 0 for any other.
+    """
+    classes = task == "classification"
+    loss_of = make_loss(loss or ("cross-entropy" if classes else "mse"))
+    lost = hits = off = residual = 0.0
+    first = 0
+    for outputs in outputs_of(module, inputs, batch=batch, dtype=dtype):
+        given = outputs.double()
+        wanted = torch.from_numpy(y[first : first + len(given)])
+        first += len(given)
+        if classes:
+            lost += float(loss_of(given, wanted)) * len(given)
+            hits += int((given.argmax(1) == wanted).sum())
+        else:
+            wanted = wanted.double()
+            lost += float(loss_of(given, wanted)) * len(given)
+            error = given.reshape(wanted.shape) - wanted
+            off += float(error.abs().sum())
+            residual += float(error.square().sum())
+    if classes:
+        return {"loss": lost / first, "accuracy": hits / first}
+    spread = float(np.square(y - y.mean(0, dtype=np.float64)).sum())
+    r2 = 1 - residual / spread if spread else float(residual == 0)
+    return {"loss": lost / first, "mae": off / y.size, "r2": r2}
+
+
+def predict(module: nn.Module, inputs: Sequence[NDArray[Any]], *, batch: int = BATCH, dtype: str = "float32") -> NDArray[Any]:
+    """The model's outputs, one row per sample."""
+    found: NDArray[Any] = torch.cat(list(outputs_of(module, inputs, batch=batch, dtype=dtype))).numpy()
+    return found
+
+
+def outputs_of(module: nn.Module, inputs: Sequence[NDArray[Any]], *, batch: int = BATCH, dtype: str = "float32") -> Iterator[Tensor]:
+    """The outputs of one batch after the other."""
+    wanted = of_tensors(dtype)
+    # no_grad and not inference_mode: what a module remembers of this call may be used in training later
+    with evaluating(module), torch.no_grad(), autocast(dtype):
+        for first in range(0, len(inputs[0]), batch):
+            yield module(*(_tensor(x[first : first + batch], wanted) for x in inputs)).to(wanted)
+
+
+def _tensor(x: NDArray[Any], wanted: torch.dtype) -> Tensor:
+    ready = as_float(x)
+    # inputs may be read-only maps of files, and torch has no read-only tensors
+    return torch.from_numpy(ready if ready.flags.writeable else ready.copy()).to(wanted)
+
+
+@contextlib.contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Eval mode inside, each module's own mode after. Models that choose a graph in train() and eval() are told, too."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        if modes[0][1]:
+            module.train()
+        for part, mode in modes:
+            part.training = mode

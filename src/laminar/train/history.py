@@ -1,0 +1,71 @@
+"""History: what happened in a run, one JSON object a line in `events.jsonl`.
+
+    start       step, steps, epoch, epochs, samples, threads, dtype
+    resume      step, steps, epoch, epochs, why
+    step        step, epoch, loss, lr                 every step; steps and epochs count from 0
+    epoch       epoch, epochs, step, train {loss, …}, test {loss, …}, seconds, samples_per_second
+    checkpoint  step, epoch, why                      step: how many are behind it
+    note        why
+    failed      step, epoch, lr, why
+    end         step, epoch, why, metrics, seconds
+
+Every event has `t`, seconds since 1970. A resumed run forgets the events after its checkpoint, so no step is told twice.
+Listeners (`emit`) get the same, with the layer's name, but of the steps only some each second.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, final
+
+from laminar.core.clock import Clock
+from laminar.core.events import Emit, EventLog
+from laminar.train.tensorboard import Board, Point
+
+EVENTS = "events.jsonl"
+LISTEN_SECONDS = 0.2
+
+
+@final
+class History:
+    def __init__(self, folder: Path, name: str, emit: Emit, clock: Clock, *, tensorboard: bool, rewind: tuple[int, int] | None) -> None:
+        """`rewind`: (bytes of events, steps) to keep of an earlier attempt; None forgets it."""
+        self.name = name
+        self.board = Board(folder / "tensorboard", clock, wanted=tensorboard, purge=rewind[1] + 1 if rewind else None)
+        self._emit = emit
+        self._now = clock.now
+        self._log = EventLog(folder / EVENTS)
+        self._log.truncate(rewind[0] if rewind else 0)
+        self._points: list[Point] = []
+
+    def step(self, step: int, epoch: int, loss: float, lr: float) -> None:
+        self._points.append((step, loss, lr))
+        self._log({"event": "step", "step": step, "epoch": epoch, "loss": loss, "lr": lr, "t": self._now()})
+
+    def listen(self, **fields: Any) -> None:
+        """A step, to listeners only."""
+        self._emit({"event": "step", "layer": self.name, **fields, "t": self._now()})
+
+    def tell(self, event: str, **fields: Any) -> None:
+        """To the file and to listeners."""
+        record = {"event": event, **fields, "t": self._now()}
+        self._log(record)
+        self._emit({"layer": self.name, **record})
+
+    def epoch(self, *, step: int, train: dict[str, float], test: dict[str, float], **fields: Any) -> None:
+        self.tell("epoch", step=step, train=train, test=test, **fields)
+        curves = {f"train/{name}": value for name, value in train.items()} | {f"test/{name}": value for name, value in test.items()}
+        self.board.epoch(self._points, step, curves)
+        self._points.clear()
+
+    def flush(self) -> int:
+        """Everything told so far is on disk; the size of the file."""
+        return self._log.flush()
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.board.close()
+        self._log.close()

@@ -1,0 +1,277 @@
+"""The loop: one process trains one job. Reads top to bottom, and is what every other way to train is compared with.
+
+Same job, same bits: random streams and the order of samples come from the recipe's seed, the learning rate from the number of the
+step, and a run that was stopped anywhere goes on as if it had not been.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from laminar.core.clock import Clock
+from laminar.core.errors import LaminarError
+from laminar.core.events import Emit, nowhere
+from laminar.data.batches import Batches
+from laminar.train import borrowed, checkpoint, dtype
+from laminar.train.evaluate import evaluate
+from laminar.train.history import LISTEN_SECONDS, History
+from laminar.train.job import Job, Trained
+from laminar.train.losses import LossOf, loss_name, make_loss
+from laminar.train.metrics import Tally, check_target
+from laminar.train.optimizers import Optimizer
+from laminar.train.schedules import LearningRate, learning_rate
+from laminar.train.snapshot import Run, belongs, frozen_state, trainable
+
+
+def train(job: Job, emit: Emit = nowhere) -> Trained:
+    """Train `job.model` in place, from the checkpoint in its folder if there is one. Ctrl-C keeps the step that is under way."""
+    recipe, data = job.recipe, job.data
+    objective = loss_name(recipe, data.task)
+    check_target(recipe.target, data.task)
+    dtype.prepare(job.model, recipe)
+    scale = dtype.LossScale() if recipe.dtype == "float16" else None
+    run = Run(job, Optimizer(recipe, trainable(job.model)), scale, Tally(classes=data.classes is not None))
+    frozen_state(job)  # frozen tensors are hashed before anything can change them
+
+    saved, notes = checkpoint.newest(job.folder)
+    if saved is not None and not belongs(saved, job):
+        notes.append(f"{saved.file} is of another recipe or of other data: training starts from its beginning")
+        saved = None
+    resumed: int | None = saved.state["progress"]["step"] if saved else None
+    # Sums are split over threads, so a resumed run takes as many as it had: other threads, other bits.
+    threads = recipe.threads or (saved.state["threads"] if saved else None)
+
+    with contextlib.ExitStack() as held:
+        held.enter_context(borrowed.settings(threads))
+        held.enter_context(borrowed.seeded(recipe.seed))
+        interrupts = held.enter_context(borrowed.Interrupts())
+        batches = held.enter_context(
+            Batches(job.fit_route.inputs, data.train.y, batch=recipe.batch, seed=recipe.seed, augment=job.augment, epochs=recipe.epochs)
+        )
+        rewind = None if saved is None or resumed is None else (saved.state["events"], resumed)
+        history = held.enter_context(History(job.folder, job.name, emit, job.clock, tensorboard=job.tensorboard, rewind=rewind))
+        loop = _Loop(
+            run=run,
+            objective=objective,
+            loss_of=make_loss(objective, label_smoothing=recipe.label_smoothing),
+            rate=learning_rate(
+                lr=recipe.rate, schedule=recipe.plan, warmup=recipe.warmup, epochs=recipe.epochs, steps_per_epoch=job.steps_per_epoch
+            ),
+            batches=batches,
+            history=history,
+            interrupts=interrupts,
+            clock=job.clock,
+        )
+        if saved is not None:
+            run.restore(saved)
+        loop.tell_start(resumed, notes)
+        if not run.progress.stopped:
+            loop.go()
+        if interrupts.asked:
+            raise KeyboardInterrupt
+        history.board.close()
+        if history.board.problem:
+            notes.append(history.board.problem)
+
+    at = run.progress
+    return Trained(metrics=dict(at.metrics), seconds=at.seconds, epochs=at.epoch, steps=at.step, resumed_from=resumed, notes=notes)
+
+
+@dataclass
+class _Loop:
+    run: Run
+    objective: str
+    loss_of: LossOf
+    rate: LearningRate
+    batches: Batches
+    history: History
+    interrupts: borrowed.Interrupts
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self.job, self.recipe = self.run.job, self.run.job.recipe
+        self.began = self.saved = self.clock.monotonic()
+        self.before = self.run.progress.seconds
+        self.listened = -math.inf
+        self.kept: int | None = None  # step of the newest checkpoint
+
+    def go(self) -> None:
+        """Epoch after epoch, until there is a reason to stop."""
+        at = self.run.progress
+        self.before = at.seconds
+        while not at.stopped:
+            self.fit()
+            self.judge()
+            at.stopped = self.reason_to_stop()
+            if not at.stopped:
+                self.save_if_due()
+        if self.job.frozen is not None:
+            self.job.frozen.check()
+        at.metrics = {**at.metrics, "samples_per_second": at.samples / max(at.fit_seconds, 1e-9)}
+        at.seconds = self.before + self.clock.monotonic() - self.began
+        self.history.tell("end", step=at.step, epoch=at.epoch, why=at.stopped, metrics=at.metrics, seconds=at.seconds)
+        self.save("end")
+
+    def fit(self) -> None:
+        """The rest of an epoch."""
+        at, recipe, module = self.run.progress, self.recipe, self.job.fit_route.module
+        optimizer, tally, history = self.run.optimizer, self.run.tally, self.history
+        loss_of, rate, monotonic = self.loss_of, self.rate, self.clock.monotonic
+        half = recipe.dtype in dtype.HALVES
+        _train_mode(self.job)
+        tick = monotonic()
+        for inputs, targets in self.each_batch():
+            with dtype.autocast(recipe.dtype) if half else contextlib.nullcontext():
+                outputs = module(*inputs)
+                loss = loss_of(outputs, targets)
+            value = loss.item()
+            if not math.isfinite(value):
+                raise self.diverged(f"the loss is {value}")
+            lr = rate(at.step)
+            if self.backward(loss):
+                optimizer.step(lr)
+            optimizer.zero_grad()
+            tally.add(outputs, targets, value)
+            history.step(at.step, at.epoch, value, lr)
+            at.step += 1
+            at.batch += 1
+            at.samples += len(targets)
+            now = monotonic()
+            at.fit_seconds += now - tick
+            at.epoch_seconds += now - tick
+            if now - self.listened >= LISTEN_SECONDS:
+                self.listened = now
+                history.listen(step=at.step - 1, steps=self.job.steps, epoch=at.epoch, epochs=recipe.epochs, loss=value, lr=lr)
+            self.save_if_due(now)
+            tick = monotonic()
+
+    def backward(self, loss: Tensor) -> bool:
+        """Gradients, clipped. False: they overflowed float16, and this step is left out."""
+        optimizer, scale, clip = self.run.optimizer, self.run.scale, self.recipe.clip
+        if scale is None:
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            scale.backward(loss)
+            if not scale.unscale(optimizer.gradients()):
+                if scale.scale < 1:
+                    raise self.diverged("the gradients overflow float16 at any scale")
+                return False
+        if clip is not None:
+            norm = float(nn.utils.clip_grad_norm_(optimizer.params.values(), clip))
+            if not math.isfinite(norm):
+                raise self.diverged(f"the norm of the gradients is {norm}")
+        return True
+
+    def each_batch(self) -> Iterator[tuple[list[Tensor], Tensor]]:
+        """What is left of the epoch. Blocks become tensors once, and batches are slices of those."""
+        at, wanted = self.run.progress, dtype.of_tensors(self.recipe.dtype)
+        left = self.job.steps_per_epoch - at.batch
+        for block in self.batches.epoch(at.epoch, start_batch=at.batch):
+            blocks = [_floating(torch.from_numpy(array), wanted) for array in (*block.x, block.y)]
+            for part in block.slices[:left]:
+                *inputs, targets = [tensor[part] for tensor in blocks]
+                yield inputs, targets
+            left -= len(block.slices)
+            self.run.tally.settle()  # the block's memory is used again
+
+    def judge(self) -> None:
+        """The end of an epoch: test, tell, and make ready for the next."""
+        at, tally = self.run.progress, self.run.tally
+        self.check_finite()
+        route, data = self.job.test_route, self.job.data
+        at.metrics = evaluate(route.module, route.inputs, data.test.y, task=data.task, dtype=self.recipe.dtype, loss=self.objective)
+        if not all(map(math.isfinite, at.metrics.values())):
+            raise self.diverged(f"the test split gives {at.metrics}")
+        self.history.epoch(
+            epoch=at.epoch,
+            epochs=self.recipe.epochs,
+            step=at.step,
+            train=tally.metrics(),
+            test=at.metrics,
+            seconds=at.epoch_seconds,
+            samples_per_second=tally.seen / max(at.epoch_seconds, 1e-9),
+        )
+        at.epoch, at.batch, at.epoch_seconds = at.epoch + 1, 0, 0.0
+        tally.clear()
+        if at.best is None or at.metrics["loss"] < at.best:
+            at.best, at.waited = at.metrics["loss"], 0
+        else:
+            at.waited += 1
+
+    def reason_to_stop(self) -> str:
+        at, recipe = self.run.progress, self.recipe
+        if recipe.target is not None and recipe.target.reached(at.metrics):
+            return f"target reached in epoch {at.epoch}"
+        if at.epoch >= recipe.epochs:
+            return "all epochs done"
+        if recipe.patience is not None and at.waited >= recipe.patience:
+            return f"no lower test loss for {at.waited} epochs"
+        return ""
+
+    def save_if_due(self, now: float | None = None) -> None:
+        """A checkpoint after so many seconds, after so many steps where the job asks for that, and at Ctrl-C."""
+        every, now = self.job.checkpoint_steps, self.clock.monotonic() if now is None else now
+        if self.interrupts.asked:
+            self.save("interrupted")
+            raise KeyboardInterrupt
+        if now - self.saved >= self.recipe.checkpoint_seconds:
+            self.save("time")
+        elif every is not None and self.run.progress.step % every == 0:
+            self.save("steps")
+
+    def save(self, why: str) -> None:
+        at = self.run.progress
+        self.check_finite()  # so that every checkpoint is one to go on from
+        at.seconds = self.before + self.clock.monotonic() - self.began
+        self.history.tell("checkpoint", step=at.step, epoch=at.epoch, why=why)
+        tensors, state = self.run.capture(self.history.flush())
+        checkpoint.write(self.job.folder, at.step, tensors, state)
+        self.kept, self.saved = at.step, self.clock.monotonic()
+
+    def check_finite(self) -> None:
+        """Parameters only: a buffer may well hold an infinity, as masks do."""
+        for name, parameter in self.run.optimizer.params.items():
+            if not bool(torch.isfinite(parameter).all()):
+                raise self.diverged(f"'{name}' is no longer finite", self.run.progress.step - 1)
+
+    def diverged(self, what: str, step: int | None = None) -> LaminarError:
+        """The error of a run that went astray at `step` (default: the one under way). The newest checkpoint stays as it is."""
+        step = self.run.progress.step if step is None else step
+        lr, epoch = self.rate(max(0, step)), step // self.job.steps_per_epoch
+        self.history.tell("failed", step=step, epoch=epoch, lr=lr, why=what)
+        good = f"the checkpoint of step {self.kept} is kept" if self.kept is not None else "there is no checkpoint before it"
+        clip = "" if self.recipe.clip is not None else ", or set clip = 1.0"
+        return LaminarError(
+            "L601",
+            f"{what} at step {step} of epoch {epoch} (counted from 0), where the learning rate was {lr:g}; {good}",
+            hint=f"lower lr in train (it is {self.recipe.rate:g}){clip}",
+        )
+
+    def tell_start(self, resumed: int | None, notes: list[str]) -> None:
+        at = self.run.progress
+        told = {"step": at.step, "steps": self.job.steps, "epoch": at.epoch, "epochs": self.recipe.epochs}
+        if resumed is None:
+            samples = len(self.job.data.train)
+            self.history.tell("start", **told, samples=samples, threads=torch.get_num_threads(), dtype=self.recipe.dtype)
+        else:
+            self.kept = resumed
+            self.history.tell("resume", **told, why=f"goes on after step {resumed} of {self.job.steps}")
+        for note in notes:
+            self.history.tell("note", why=note)
+
+
+def _floating(tensor: Tensor, wanted: torch.dtype) -> Tensor:
+    return tensor.to(wanted) if tensor.is_floating_point() else tensor
+
+
+def _train_mode(job: Job) -> None:
+    job.model.train()
+    job.fit_route.module.train()
+    if job.frozen is not None:
+        job.frozen.keep()

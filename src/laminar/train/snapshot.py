@@ -1,0 +1,140 @@
+"""Snapshot: everything a run consists of between two steps, as tensors and JSON, and the way back.
+
+Tensors that are frozen are not in it, only their digest: a checkpoint of a small head on a large frozen model is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import torch
+from torch import Tensor, nn
+
+from laminar.core import digest
+from laminar.core.errors import LaminarError
+from laminar.train.borrowed import load_rng, rng_state
+from laminar.train.checkpoint import Checkpoint
+from laminar.train.dtype import LossScale
+from laminar.train.job import Job
+from laminar.train.metrics import Tally
+from laminar.train.optimizers import Optimizer
+
+_AGAIN = "laminar build --force trains this layer from its start"
+
+
+class Progress(msgspec.Struct):
+    """Where a run is. Position first: the next step is batch `batch` of epoch `epoch`."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    samples: int = 0  # trained on so far
+    fit_seconds: float = 0.0  # spent on steps
+    epoch_seconds: float = 0.0  # the same, in this epoch
+    seconds: float = 0.0  # spent on everything
+    best: float | None = None  # lowest test loss
+    waited: int = 0  # epochs since then
+    stopped: str = ""  # why there is nothing more to do
+    metrics: dict[str, float] = {}  # on the test split, after the newest whole epoch
+
+
+@dataclass
+class Run:
+    """The parts of a running job that change from step to step."""
+
+    job: Job
+    optimizer: Optimizer
+    scale: LossScale | None
+    tally: Tally
+    progress: Progress = field(default_factory=Progress)
+
+    def capture(self, events: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and JSON; `events` is the size of the event file at this moment."""
+        words, streams = rng_state()
+        tensors = {f"model/{name}": tensor for name, tensor in changing(self.job)}
+        tensors |= {f"optimizer/{name}": tensor for name, tensor in self.optimizer.tensors().items()}
+        tensors["rng"] = words
+        state = {
+            "recipe": recipe_digest(self.job),
+            "samples": len(self.job.data.train),
+            "trained": list(self.optimizer.params),
+            "frozen": frozen_state(self.job),
+            "progress": msgspec.to_builtins(self.progress),
+            "tally": self.tally.state(),
+            "scale": None if self.scale is None else [self.scale.scale, self.scale.good],
+            "rng": streams,
+            "threads": torch.get_num_threads(),
+            "events": events,
+        }
+        return tensors, state
+
+    @torch.no_grad()
+    def restore(self, saved: Checkpoint) -> None:
+        """The run as it was; L604 unless the checkpoint is of the very same tensors, trained and frozen."""
+        state = saved.state
+        _same("trained parameters", list(self.optimizer.params), state["trained"])
+        now = frozen_state(self.job)
+        _same("frozen modules", now["modules"], state["frozen"]["modules"])
+        if now["digest"] != state["frozen"]["digest"]:
+            raise LaminarError("L604", "the checkpoint was trained on other frozen tensors than those of the model now", hint=_AGAIN)
+        kept = _under(saved.tensors, "model/")
+        own = dict(changing(self.job))
+        _same("tensors", sorted(own), sorted(kept))
+        for name, tensor in own.items():
+            then = kept[name]
+            if tensor.shape != then.shape or tensor.dtype != then.dtype:
+                kinds = f"{then.dtype} {list(then.shape)} in the checkpoint and {tensor.dtype} {list(tensor.shape)} in the model"
+                raise LaminarError("L604", f"'{name}' is {kinds}", hint=_AGAIN)
+            tensor.copy_(then)
+        self.optimizer.load(_under(saved.tensors, "optimizer/"))
+        self.progress = msgspec.convert(state["progress"], Progress)
+        self.tally.load(state["tally"])
+        if self.scale is not None:
+            self.scale.scale, self.scale.good = state["scale"]
+        load_rng(saved.tensors["rng"], state["rng"])
+
+
+def belongs(saved: Checkpoint, job: Job) -> bool:
+    """Is it of this recipe and this data? What fails here is another run's, and not an error."""
+    return bool(saved.state["recipe"] == recipe_digest(job) and saved.state["samples"] == len(job.data.train))
+
+
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """L603 if there is none."""
+    found = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    if not found:
+        total = sum(1 for _ in model.parameters())
+        what = f"all {total} parameters of the model are frozen" if total else "the model has no parameters"
+        raise LaminarError("L603", f"there is nothing to train: {what}", hint="take a module out of freeze, or replace one")
+    return found
+
+
+def changing(job: Job) -> Iterator[tuple[str, Tensor]]:
+    """Every parameter and buffer that is not frozen, also buffers that a state_dict leaves out."""
+    frozen = job.frozen
+    for name, tensor in [*job.model.named_parameters(), *job.model.named_buffers()]:
+        if frozen is None or not frozen.covers(name):
+            yield name, tensor
+
+
+def frozen_state(job: Job) -> dict[str, Any]:
+    if job.frozen is None:
+        return {"modules": [], "digest": digest.of_json({})}
+    return {"modules": sorted(job.frozen.paths), "digest": digest.of_json(job.frozen.digest())}
+
+
+def recipe_digest(job: Job) -> str:
+    return digest.of_json(job.recipe.key_fields())
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _same(what: str, now: list[str], then: list[str]) -> None:
+    if now != then:
+        odd = sorted(set(now) ^ set(then)) or [f"{then[:3]} in another order"]
+        raise LaminarError("L604", f"the checkpoint has other {what} than the model now: {', '.join(odd[:3])}", hint=_AGAIN)
