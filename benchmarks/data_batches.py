@@ -16,12 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import nn
-
 from laminar.data.batches import Batches
 from laminar.data.dataset import as_float
 from laminar.data.open import open_data
 from laminar.data.spec import DataSpec
+from torch import nn
 
 
 def mlp() -> nn.Module:
@@ -48,21 +47,27 @@ def stepper(model: nn.Module, x: torch.Tensor) -> Callable[[torch.Tensor, torch.
     return step
 
 
+def nothing(bx: torch.Tensor, by: torch.Tensor) -> None:
+    """No model: what is left is the cost of the batches alone."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", default="fashion-mnist")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=int, default=None)
+    parser.add_argument("--models", default="none,mlp,cnn")
     args = parser.parse_args()
     torch.set_num_threads(1)
     train = open_data(DataSpec(source=args.data, limit=args.limit), Path()).train
     x, y = torch.from_numpy(as_float(train.x)), torch.from_numpy(train.y)
     print(f"{args.data}: {len(x):,} samples, one thread, seconds per epoch (fastest of {args.rounds})")
     print(f"{'model':6}{'batch':>6}{'by hand':>10}{'batches':>10}{'ratio':>8}{'medians':>9}")
-    for name, make in (("none", None), ("mlp", mlp), ("cnn", cnn)):
+    for name in args.models.split(","):
+        make = {"none": None, "mlp": mlp, "cnn": cnn}[name]
         for batch in (32, 256):
             model = make() if make else None
-            step = stepper(model, x) if model else lambda bx, by: None
+            step = stepper(model, x) if model else nothing
 
             def by_hand(step: Callable[..., None] = step, batch: int = batch) -> None:
                 order = torch.randperm(len(x))

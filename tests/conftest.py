@@ -125,7 +125,9 @@ class Example:
         return cli(*words, cwd=self.root, check=check, **options)
 
 
-def cli(*words: str, cwd: Path, check: int | None = 0, env: dict[str, str] | None = None, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+def cli(
+    *words: str, cwd: Path, check: int | None = 0, env: dict[str, str] | None = None, timeout: float = 240
+) -> subprocess.CompletedProcess[str]:
     """Run `laminar` as a user would; `check` is the exit code expected."""
     done = subprocess.run(
         [sys.executable, "-m", "laminar", *words],
@@ -176,13 +178,12 @@ def built(_built_once: Path, tmp_path: Path) -> Example:
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
+def _one_thread() -> None:
     """Torch tests on one thread each, whatever was set before."""
     if "torch" in sys.modules:
         import torch
 
         torch.set_num_threads(1)
-    yield
 
 
 def children() -> set[int]:

@@ -166,7 +166,11 @@ train = {{ epochs = 1, batch = 64 }}
 
 
 def test_a_model_that_cannot_be_exported_still_builds_with_a_note(example: Example) -> None:
-    example.edit("models.py", "        return self.head(self.features(x))", "        x = self.features(x)\n        if x.sum() > 1e9:\n            x = x * 2\n        return self.head(x)")
+    example.edit(
+        "models.py",
+        "        return self.head(self.features(x))",
+        "        x = self.features(x)\n        if x.sum() > 1e9:\n            x = x * 2\n        return self.head(x)",
+    )
     found = out(example, "build")
     assert all(layer["action"] == "built" for layer in found["layers"])
     assert any("models.py" in note for note in found["layers"][0]["notes"])

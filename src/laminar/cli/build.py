@@ -1,6 +1,7 @@
 """Train what is missing or changed, bottom up, and reuse the rest.
 
-Without LAYER, all layers of the stack; with it, those layers and what they stand on. Ctrl-C keeps a checkpoint: the next build goes on from there.
+Without LAYER, all layers of the stack; with it, those layers and what they stand on. Ctrl-C keeps a checkpoint: the next
+build goes on from there.
 """
 
 from __future__ import annotations

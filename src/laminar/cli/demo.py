@@ -33,11 +33,14 @@ def run(
     say(f"$ laminar init {folder} && cd {folder} && laminar build")
     first = _build(folder, quiet)
     _change(folder / "laminar.toml", "head", "lr", 0.02)
-    say('\nThe top layer gets another learning rate: lr = 0.01 becomes 0.02 in laminar.toml.\n$ laminar build')
+    say("\nThe top layer gets another learning rate: lr = 0.01 becomes 0.02 in laminar.toml.\n$ laminar build")
     second = _build(folder, quiet)
     whole, again = (sum(layer.seconds for layer in report.layers) for report in (first, second))
     reused = ", ".join(layer.name for layer in second.reused)
-    say(f"\nReused: {reused}. The first build took {seconds(whole)}, the second {seconds(again)}: {seconds(whole - again)} saved ({1 - again / whole:.0%}).")
+    say(
+        f"\nReused: {reused}. "
+        f"The first build took {seconds(whole)}, the second {seconds(again)}: {seconds(whole - again)} saved ({1 - again / whole:.0%})."
+    )
     page = folder / "report.html"
     try:
         from laminar.stack.report import write_report

@@ -18,7 +18,9 @@ from laminar.store.gc import FEATURE_BUDGET, plan_gc, sweep
 def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")] = False,
     keep: Annotated[int | None, typer.Option("--keep", min=1, help="Of each layer's history, keep only the last N.")] = None,
-    features: Annotated[int, typer.Option("--features", metavar="BYTES", help="Keep at most so many bytes of features, last used first.")] = FEATURE_BUDGET,
+    features: Annotated[
+        int, typer.Option("--features", metavar="BYTES", help="Keep at most so many bytes of features, last used first.")
+    ] = FEATURE_BUDGET,
     json: Json = False,
 ) -> None:
     store = open_project().open_store(create=False)

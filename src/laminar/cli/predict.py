@@ -25,7 +25,9 @@ def run(
     if json:
         print_json({"predictions": rows})
     elif "class" in rows[0]:
-        table("", ["file", "class", "probability"], [[r["file"], r["class"], f"{r['probability']:.3f}"] for r in rows], right=["probability"])
+        table(
+            "", ["file", "class", "probability"], [[r["file"], r["class"], f"{r['probability']:.3f}"] for r in rows], right=["probability"]
+        )
     else:
         for row in rows:
             say(f"{row['file']}  {' '.join(f'{v:.6g}' for v in row['values'])}")

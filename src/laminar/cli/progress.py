@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from laminar.cli.output import number, remark, seconds
@@ -23,6 +23,20 @@ def progress(*, quiet: bool) -> Iterator[Emit]:
             yield emit
     else:
         yield _lines
+
+
+@contextlib.contextmanager
+def counting(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar for work that counts itself, as (done, all): transfers, checks. None where nobody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
 def _lines(event: Event) -> None:

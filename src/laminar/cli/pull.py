@@ -1,4 +1,7 @@
-"""Copy a layer from a remote: a folder, or a URL (ftp, http, s3, ssh). Every object is checked on arrival; no code of its author is needed or run."""
+"""Copy a layer from a remote: a folder, or a URL (ftp, http, s3, ssh).
+
+Every object is checked on arrival; no code of its author is needed or run.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import Json, print_json, say
+from laminar.cli.progress import counting
 from laminar.core import digest
 from laminar.stack.project import open_project
 from laminar.stack.share import pull_layer
@@ -20,7 +24,8 @@ def run(
 ) -> None:
     project = open_project()
     store = project.open_store()
-    id = pull_layer(project, store, remote, ref, into=into)
+    with counting("pulling", quiet=json) as progress:
+        id = pull_layer(project, store, remote, ref, into=into, progress=progress)
     manifest = store.layer(id)
     if json:
         print_json({"remote": remote, "id": id, "name": manifest.name, "stack": manifest.stack, "metrics": manifest.metrics})

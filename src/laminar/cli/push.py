@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import Json, print_json, say, size
+from laminar.cli.progress import counting
 from laminar.core import digest
 from laminar.stack.project import open_project
 from laminar.stack.share import push
@@ -21,8 +22,11 @@ def run(
     json: Json = False,
 ) -> None:
     project = open_project()
-    done = push(project, project.open_store(create=False), remote, ref)
+    with counting("pushing", quiet=json) as progress:
+        done = push(project, project.open_store(create=False), remote, ref, progress=progress)
     if json:
-        print_json({"remote": remote, "id": done.id, "refs": list(done.refs), "sent": done.sent, "skipped": done.skipped, "bytes": done.bytes})
+        print_json(
+            {"remote": remote, "id": done.id, "refs": list(done.refs), "sent": done.sent, "skipped": done.skipped, "bytes": done.bytes}
+        )
     else:
         say(f"{', '.join(done.refs)} ({digest.short(done.id)}): {done.sent} objects sent ({size(done.bytes)}), {done.skipped} were there")

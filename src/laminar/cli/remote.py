@@ -30,7 +30,9 @@ def run(
             raise LaminarError("L008", "which remote?", hint="laminar remote remove lab")
         remotes.remove(name)
     elif action != "list":
-        raise LaminarError("L008", f"there is no action '{action}'; {did_you_mean(action, ['list', 'add', 'remove'])}", hint="laminar remote --help")
+        raise LaminarError(
+            "L008", f"there is no action '{action}'; {did_you_mean(action, ['list', 'add', 'remove'])}", hint="laminar remote --help"
+        )
     named = {**remotes.names(), **(project.file.spec.remotes if project.file else {})}
     if json:
         print_json({"remotes": [{"name": n, "url": u} for n, u in named.items()]})

@@ -17,7 +17,9 @@ from laminar.stack.rollback import Moved, rollback
 
 def run(
     target: Annotated[str, typer.Argument(help="head, head~2, head@ID or an id.")],
-    write: Annotated[bool, typer.Option("--write", help="Also set laminar.toml back to what that layer was built with; comments are kept.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Also set laminar.toml back to what that layer was built with; comments are kept.")
+    ] = False,
     json: Json = False,
 ) -> None:
     project = open_project()

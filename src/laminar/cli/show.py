@@ -25,8 +25,9 @@ def run(ref: Annotated[str, typer.Argument(help="head, digits/head, head~1, a ta
     say(f"stands on {chain}" if chain else "stands on nothing: a bottom layer")
     say(f"classes {', '.join(found['classes'])}" if found["classes"] else f"task {found['task']}")
     say(f"input {found['input']['shape']} {found['input']['dtype']}; frozen {', '.join(found['frozen']) or 'nothing'}")
+    forms = "training and eval" if found["graph"]["train"] else "eval only" if found["graph"]["eval"] else "none"
     say("metrics " + ", ".join(f"{k} {number(v)}" for k, v in found["metrics"].items()))
-    say(f"graph {'training and eval' if found['graph']['train'] else 'eval only' if found['graph']['eval'] else 'none'} {found['graph']['note']}".rstrip())
+    say(f"graph {forms} {found['graph']['note']}".rstrip())
     for note in found["notes"]:
         say(f"note {note}")
     say("")
@@ -34,7 +35,13 @@ def run(ref: Annotated[str, typer.Argument(help="head, digits/head, head~1, a ta
         "tensors",
         ["name", "shape", "dtype", "digest", "kept"],
         [
-            [t["name"], "x".join(map(str, t["shape"])) or "scalar", t["dtype"], digest.short(t["digest"]), "own" if t["own"] else "of the parent"]
+            [
+                t["name"],
+                "x".join(map(str, t["shape"])) or "scalar",
+                t["dtype"],
+                digest.short(t["digest"]),
+                "own" if t["own"] else "of the parent",
+            ]
             for t in found["tensors"]
         ],
     )

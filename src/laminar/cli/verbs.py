@@ -68,7 +68,9 @@ class Verbs(TyperGroup):
         from laminar.core.nearest import did_you_mean
 
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise LaminarError("L008", f"there is no verb '{args[0]}'; {did_you_mean(args[0], VERBS)}", hint="laminar --help lists the verbs")
+            raise LaminarError(
+                "L008", f"there is no verb '{args[0]}'; {did_you_mean(args[0], VERBS)}", hint="laminar --help lists the verbs"
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import Json, print_json, say, table
-from laminar.cli.progress import progress
+from laminar.cli.progress import counting, progress
 from laminar.stack.mend import check, mend
 from laminar.stack.project import open_project
 
@@ -22,7 +22,8 @@ def run(
         with progress(quiet=json) as emit:
             found = mend(project, store, emit)
     else:
-        found = check(store)
+        with counting("verifying", quiet=json) as count:
+            found = check(store, count)
     if json:
         print_json(found.to_json())
     else:

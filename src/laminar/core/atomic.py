@@ -66,7 +66,9 @@ def explaining_os_errors(path: Path) -> Iterator[None]:
         where = error.filename or path
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise LaminarError(
-                "L301", f"no space left while writing {where}", hint="laminar gc, or free space on that disk; then run the same command again"
+                "L301",
+                f"no space left while writing {where}",
+                hint="laminar gc, or free space on that disk; then run the same command again",
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise LaminarError(

@@ -50,6 +50,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "L205": "the parent's tensors do not fit the model",
     "L206": "the model cannot be exported",
     "L207": "a graph that will not be loaded",
+    "L208": "a file of weights that cannot be read",
     # the store
     "L301": "no space left on the disk",
     "L302": "no permission to write",

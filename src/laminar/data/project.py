@@ -102,7 +102,7 @@ class OpenedFiles:
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
             path, _, flags = args
-            if not isinstance(path, str | bytes | os.PathLike) or (flags & os.O_ACCMODE) == os.O_WRONLY:
+            if not isinstance(path, str | bytes | os.PathLike) or flags & (os.O_WRONLY | os.O_RDWR) == os.O_WRONLY:
                 return
             text = os.path.abspath(os.fsdecode(path))
             if not text.startswith(self._skip) and "__pycache__" not in text and not text.endswith((".py", ".pyc", ".so")):

@@ -47,6 +47,8 @@ def limit_indices(y: Array, limit: int, seed: int, *, stratified: bool, label: s
 def _groups(y: Array, *, stratified: bool) -> list[tuple[int, Index]]:
     if not stratified:
         return [(0, np.arange(len(y)))]
+    if not len(y):
+        return []
     order = np.argsort(y, kind="stable")
     labels, starts = np.unique(y[order], return_index=True)
     return [(int(label), group) for label, group in zip(labels, np.split(order, starts[1:]), strict=True)]

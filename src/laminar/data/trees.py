@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,31 +41,34 @@ def path_in(line: str) -> str:
 
 
 def _walk(folder: str, prefix: str, suffixes: tuple[str, ...], found: Listing, above: tuple[tuple[int, int], ...]) -> None:
-    # By descriptor, so that the kernel need not walk the whole path again for every file: a third of the time.
-    handle: int | str = os.open(folder, os.O_RDONLY) if os.scandir in os.supports_fd else folder
+    # Names and one stat each, by descriptor: the kernel need not walk the whole path again, and no entry objects are made.
+    # Together that is nearly half the time of os.scandir with paths.
+    by_descriptor = os.stat in os.supports_dir_fd and os.listdir in os.supports_fd
+    handle = os.open(folder, os.O_RDONLY) if by_descriptor else None
     try:
-        here = os.stat(handle)
+        here = os.stat(folder if handle is None else handle)
         identity = (here.st_dev, here.st_ino)
         if identity in above:  # a link to a folder that contains it
             return
-        with os.scandir(handle) as entries:
-            for entry in entries:
-                name = entry.name
-                if name[0] == ".":
-                    continue
-                if name.lower().endswith(suffixes) and entry.is_file():
-                    s = entry.stat()
-                    found.append(f"{prefix}{name}\0{s.st_size} {s.st_mtime_ns} {s.st_ctime_ns} {s.st_ino}")
-                elif entry.is_dir():
-                    _walk(os.path.join(folder, name), f"{prefix}{name}/", suffixes, found, (*above, identity))
-                elif entry.is_symlink():
-                    raise LaminarError("L101", f"{os.path.join(folder, name)} is a link to nothing", hint="mend or remove the link")
-    except FileNotFoundError as error:
-        raise LaminarError("L101", f"{folder} changed while it was listed", hint="wait until the data is complete") from error
+        for name in os.listdir(folder if handle is None else handle):
+            if name[0] == ".":
+                continue
+            try:
+                s = os.stat(os.path.join(folder, name)) if handle is None else os.stat(name, dir_fd=handle)
+            except FileNotFoundError as error:
+                raise LaminarError(
+                    "L101",
+                    f"{os.path.join(folder, name)} vanished, or is a link to nothing",
+                    hint="mend or remove the link, or wait for the data",
+                ) from error
+            if stat.S_ISDIR(s.st_mode):
+                _walk(os.path.join(folder, name), f"{prefix}{name}/", suffixes, found, (*above, identity))
+            elif name.lower().endswith(suffixes):
+                found.append(f"{prefix}{name}\0{s.st_size} {s.st_mtime_ns} {s.st_ctime_ns} {s.st_ino}")
     except PermissionError as error:
         raise LaminarError("L102", f"{folder} cannot be listed: {error.strerror}", hint="check its permissions") from error
     finally:
-        if isinstance(handle, int):
+        if handle is not None:
             os.close(handle)
 
 

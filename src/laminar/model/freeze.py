@@ -76,6 +76,8 @@ class Frozen:
 def freeze(model: nn.Module, wanted: Sequence[str], *, replaced: Iterable[str] = ()) -> Frozen:
     """Freeze the modules at the paths (or globs) `wanted` of `model`. `replaced` are paths given new modules: freezing one is noted."""
     expanded = expand(model, wanted, what="freeze")
+    inside = {id(part) for path in expanded for part in model.get_submodule(path).modules()}
+    expanded += [path for path, part in model.named_modules(remove_duplicate=False) if id(part) in inside and path not in expanded]
     notes = [
         f"'{path}' is frozen although it was just replaced: its new weights stay as they were drawn"
         for path in replaced

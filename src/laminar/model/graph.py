@@ -13,14 +13,18 @@ from torch import Tensor, nn
 
 from laminar.core.errors import LaminarError
 from laminar.model.freeze import Frozen
-from laminar.model.graph_export import archive_of, reason, traced
+from laminar.model.graph_export import archive_of, as_its_author_made_it, reason, traced
 from laminar.model.graph_file import Archive, ModuleFact, constant_digest, read_archive, write_archive
-from laminar.model.graph_ir import Tree
+from laminar.model.graph_ir import LEAF, Spec, Tree
 from laminar.model.graph_module import GraphModel, GraphModule, Home
 from laminar.model.graph_read import read_graph
 from laminar.model.graph_text import structure
 from laminar.model.graph_tree import build_tree, collapse
-from laminar.model.weights import RawTensor, from_raw, state
+from laminar.model.graph_values import refuse
+from laminar.model.weights import from_raw, state
+from laminar.store.raw import RawTensor
+
+_LEAF_CALL = Spec("tuple", (), (Spec("tuple", (), (LEAF,)), Spec("dict")))  # of model(x)
 
 __all__ = ["Forms", "export_forms", "load_forms", "structure_of"]
 
@@ -84,7 +88,16 @@ def structure_of(train: bytes, evaluation: bytes) -> str:
 
 def assemble(train: Archive, evaluation: Archive, tensors: Mapping[str, Tensor | RawTensor], aliases: Mapping[str, str]) -> nn.Module:
     """Modules from facts, tensors into them, bodies onto them."""
+    try:
+        return _assemble(train, evaluation, tensors, aliases)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError, RecursionError) as error:
+        raise refuse(f"its parts do not fit together ({type(error).__name__}: {str(error)[:80]})") from error
+
+
+def _assemble(train: Archive, evaluation: Archive, tensors: Mapping[str, Tensor | RawTensor], aliases: Mapping[str, str]) -> nn.Module:
     trees = _trees(train, evaluation)
+    if any(tree.flat.signature.in_spec != _LEAF_CALL for tree in trees.values()):
+        raise refuse("its model takes something else than one batch of samples")
     constants = {constant_digest(raw): from_raw(raw) for archive in (train, evaluation) for raw in archive.constants.values()}
     home = Home(constants)
     model = GraphModel("", evaluation.modules[0].kind if evaluation.modules else "Model", home)
@@ -94,7 +107,8 @@ def assemble(train: Archive, evaluation: Archive, tensors: Mapping[str, Tensor |
     for training, tree in trees.items():
         for path, bodies in tree.bodies.items():
             module = model.get_submodule(path)
-            assert isinstance(module, GraphModule)
+            if not isinstance(module, GraphModule):
+                raise refuse(f"'{path}' is no module of it")
             module.set_bodies(training, bodies)
     return model
 
@@ -177,27 +191,31 @@ def _own_tensors(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 def _prove(model: nn.Module, loaded: nn.Module, example: Tensor) -> None:
     """Both forms of what was written do what the model does, batch statistics included; else it is no export."""
-    kept = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-    modes = [(module, module.training) for module in model.modules()]
     x = example.detach()[torch.arange(2) % len(example)]
-    try:
-        for training in (False, True):
-            outcomes = []
-            for one in (model, loaded):
+    for training in (False, True):
+        outcomes = []
+        for one in (model, loaded):
+            with as_its_author_made_it(one):
                 one.train(training)
-                with torch.random.fork_rng(devices=[]):
-                    torch.manual_seed(0)
-                    outcomes.append((one(x), {n: b.detach().clone() for n, b in one.named_buffers()}))
-            if not _alike(outcomes[0][0], outcomes[1][0]) or not _alike(outcomes[0][1], outcomes[1][1]):
-                raise LaminarError(
-                    "L206", f"its graph in {'training' if training else 'evaluation'} gives other numbers than the model", hint=""
-                )
-    finally:
-        with torch.no_grad():
-            for buffer, value in kept:
-                buffer.copy_(value)
-        for module, mode in modes:
-            module.training = mode
+                torch.manual_seed(0)
+                outcomes.append(_outcome(one, x))
+        if not _alike(*outcomes):
+            raise LaminarError(
+                "L206", f"its graph in {'training' if training else 'evaluation'} gives other numbers than the model", hint=""
+            )
+
+
+def _outcome(model: nn.Module, x: Tensor) -> object:
+    """What a model does with a batch: its output, its gradients, and what became of its buffers."""
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    with torch.enable_grad():
+        made = model(x)
+    gradients: object = None
+    if isinstance(made, Tensor) and made.requires_grad and trained:
+        # Weighted, so that outputs which always sum up to the same (softmax) have a gradient, too.
+        weights = torch.linspace(-1, 1, made.numel(), dtype=made.dtype).reshape(made.shape)
+        gradients = dict(zip(trained, torch.autograd.grad((made * weights).sum(), list(trained.values()), allow_unused=True), strict=True))
+    return made, gradients, {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
 
 
 def _alike(a: object, b: object) -> bool:

@@ -33,7 +33,7 @@ def traced(model: nn.Module, example: Tensor, *, training: bool, signatures: boo
     """torch.export of the model in one form. `signatures` keeps every module's arguments, which freeze and replace need."""
     rows = torch.arange(BATCH) % len(example)
     paths = tuple(name for name, _ in model.named_modules() if name) if signatures else ()
-    with _as_its_author_made_it(model), _visible_identities(model), _quiet():
+    with as_its_author_made_it(model), _visible_identities(model), _recorded_assignments(model), _quiet():
         model.train(training)
         return torch.export.export(
             model, (example.detach()[rows],), dynamic_shapes=({0: Dim.DYNAMIC},), strict=False, preserve_module_call_signature=paths
@@ -45,9 +45,7 @@ def archive_of(model: nn.Module, program: ExportedProgram, frozen: Frozen | None
     with _quiet():
         serialized = serialize(program, serialize_state_dict=False, serialize_constants=False, serialize_example_inputs=False)
     content = json.loads(serialized.exported_program)
-    _prune_graph(content["graph_module"]["graph"])
-    content["guards_code"] = []
-    content["torch_version"] = ".".join(torch.__version__.split(".")[:2])
+    prune_program(content)
     constants = {}
     for name, value in program.constants.items():
         if not isinstance(value, Tensor):
@@ -105,6 +103,14 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, bool | int | str) or (isinstance(value, float) and value == value and abs(value) != float("inf"))
 
 
+def prune_program(content: dict[str, Any]) -> None:
+    """Take out of torch's JSON what depends on machine, time or example."""
+    _prune_graph(content["graph_module"]["graph"])
+    content["graph_module"]["metadata"] = {}
+    content["guards_code"] = []
+    content["torch_version"] = ".".join(torch.__version__.split(".")[:2])
+
+
 def _prune_graph(graph: dict[str, Any]) -> None:
     """Leave of a node's notes the module calls it happened in, without the names of classes; no hints of the example's size."""
     for node in graph["nodes"]:
@@ -133,9 +139,11 @@ def _drop_hints(value: Any) -> None:
 
 
 @contextlib.contextmanager
-def _as_its_author_made_it(model: nn.Module) -> Iterator[None]:
-    """Modes and gradient flags are ours to set inside the block, and are as before after it."""
+def as_its_author_made_it(model: nn.Module) -> Iterator[None]:
+    """Modes, gradient flags, buffers and random numbers are ours to change inside the block, and are as before after it."""
     modes = [(module, module.training) for module in model.modules()]
+    buffers = [(module, dict(module._buffers)) for module in model.modules()]
+    contents = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     grads = [(p, p.requires_grad) for p in model.parameters() if p.is_leaf and (p.is_floating_point() or p.is_complex())]
     try:
         # Some torch modules take a fused path when nothing wants a gradient; a graph must not depend on what was frozen.
@@ -146,6 +154,11 @@ def _as_its_author_made_it(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
+        for module, kept in buffers:
+            module._buffers.update(kept)
+        with torch.no_grad():
+            for buffer, content in contents:
+                buffer.copy_(content)
         for parameter, wanted in grads:
             parameter.requires_grad_(wanted)
 
@@ -161,6 +174,40 @@ def _visible_identities(model: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def _recorded_assignments(model: nn.Module) -> Iterator[None]:
+    """`self.mean = new` in the forward of a module is a write to its buffer. torch.export sees it on the model itself only."""
+    inner = {id(module) for module in model.modules() if module is not model}
+    first: dict[tuple[int, str], Tensor] = {}
+    running = False
+    plain = nn.Module.__setattr__
+
+    def assign(self: nn.Module, name: str, value: Any) -> None:
+        if running and id(self) in inner and isinstance(value, Tensor):
+            old = self._buffers.get(name)
+            if old is not None and old is not value:
+                with torch.no_grad():
+                    first.setdefault((id(self), name), old).copy_(value)
+        plain(self, name, value)
+
+    def enter(*_: Any) -> None:
+        nonlocal running
+        running = True
+
+    def leave(*_: Any) -> None:
+        nonlocal running
+        running = False
+
+    handles = [model.register_forward_pre_hook(enter), model.register_forward_hook(leave)]
+    nn.Module.__setattr__ = assign  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.__setattr__ = plain  # type: ignore[method-assign]
         for handle in handles:
             handle.remove()
 

@@ -14,11 +14,13 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from laminar.core import digest
-from laminar.model.graph_read import module_path, refuse
-from laminar.model.weights import DTYPES, RawTensor
+from laminar.model.graph_values import module_path, refuse
+from laminar.model.weights import DTYPES
+from laminar.store.raw import RawTensor
 
 FOLDER: Final = "model"
 FORMAT: Final = 1
@@ -96,7 +98,7 @@ def read_archive(data: bytes, other: bytes | None = None) -> Archive:
         modules = [_fact(m) for m in extra["modules"]]
         aliases = {module_path(k): module_path(v) for k, v in extra["aliases"].items()}
         fixed = [module_path(name) for name in extra["fixed"]]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
         raise refuse(f"its description is malformed ({type(error).__name__}: {str(error)[:80]})") from error
     return Archive(members.read("models/model.json", MAX_JSON), constants, modules, aliases, fixed)
 
@@ -118,15 +120,17 @@ def _fact(entry: dict[str, Any]) -> ModuleFact:
     facts = {str(k): tuple(v) if isinstance(v, list) else v for k, v in entry["facts"].items()}
     if not all(isinstance(v, int | float | str | bool | tuple | type(None)) for v in facts.values()) or not isinstance(entry["kind"], str):
         raise refuse("the description of a module")
+    if same and f"{entry['path']}.".startswith(f"{same}."):
+        raise refuse("a module that contains itself")
     return ModuleFact(module_path(entry["path"]) if entry["path"] else "", entry["kind"], facts, module_path(same) if same else None)
 
 
 class Members:
     """The members of a zip, read with their sizes checked. The folder in front of every name is left out."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | Path) -> None:
         try:
-            self._zip = zipfile.ZipFile(io.BytesIO(data))
+            self._zip = zipfile.ZipFile(io.BytesIO(data) if isinstance(data, bytes) else data)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             raise refuse("it is no zip archive") from error
         infos = self._zip.infolist()

@@ -64,12 +64,16 @@ LEAF = Spec("leaf")
 class Node:
     """One operator. `stack` are the module calls it happened in, outermost first, the model itself left out."""
 
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        return self.stack or ()
+
     target: str
     args: tuple[Any, ...]
     kwargs: tuple[tuple[str, Any], ...]
     outs: tuple[str | None, ...]  # names of the results; None for one that nobody uses
     listed: bool  # the one result is a list, and `outs` are its items
-    stack: tuple[Call, ...]
+    stack: tuple[Call, ...] | None  # None while reading only: tracing lost it
     grad: bool | None = None  # gradients switched on or off around it; None: as they are
 
 

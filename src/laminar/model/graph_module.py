@@ -73,8 +73,8 @@ class GraphModule(nn.Module):
         if not programs:
             raise LaminarError(
                 "L203",
-                f"the module '{self.graph_path}' was not called when the model was exported in {'training' if self.training else 'evaluation'}, "
-                "so what it does then is not known",
+                f"the module '{self.graph_path}' was not called when the model was exported "
+                f"in {'training' if self.training else 'evaluation'}, so what it does then is not known",
                 hint="leave it out of freeze, or build the layer where its source code is",
             )
         program = programs[number if number < len(programs) else 0]
@@ -152,21 +152,27 @@ class _Program:
 
     def _operator(self, step: Step) -> Callable[[list[Any], GraphModule], None]:
         function = operator_called(step.target)
-        gets = [_getter(value, self.path) for value in step.args]
-        named = [(name, _getter(value, self.path)) for name, value in step.kwargs]
+        fixed = [_at_rest(value) for value in step.args]
+        moving = [(i, _getter(value, self.path)) for i, value in enumerate(step.args) if _moves(value)]
+        fixed_named = {name: _at_rest(value) for name, value in step.kwargs}
+        moving_named = [(name, _getter(value, self.path)) for name, value in step.kwargs if _moves(value)]
         outs, grad = step.outs, step.grad
         single = outs[0] if len(outs) == 1 and not step.listed else None
 
         def run(slots: list[Any], module: GraphModule) -> None:
-            args = [get(slots, module) for get in gets]
+            args, named = fixed.copy(), fixed_named
+            for i, get in moving:
+                args[i] = get(slots, module)
+            if moving_named:
+                named = {**fixed_named, **{name: get(slots, module) for name, get in moving_named}}
             if grad is None:
-                result = function(*args, **{name: get(slots, module) for name, get in named})
+                result = function(*args, **named)
             else:
                 with torch.set_grad_enabled(grad):
-                    result = function(*args, **{name: get(slots, module) for name, get in named})
+                    result = function(*args, **named)
             if single is not None:
                 slots[single] = result
-            elif outs and (len(outs) > 1 or step.listed):
+            elif len(outs) > 1 or step.listed:
                 for slot, value in zip(outs, result, strict=False):
                     if slot is not None:
                         slots[slot] = value
@@ -206,9 +212,9 @@ class _Program:
                 for slot, value in zip(step.more_out, returned, strict=True):
                     slots[slot] = value
             made = [result] if out_spec.kind == "leaf" else out_spec.flatten(result)
-            for slot, value in zip(step.outs, made, strict=True):
-                if slot is not None:
-                    slots[slot] = value
+            for out, value in zip(step.outs, made, strict=True):
+                if out is not None:
+                    slots[out] = value
 
         return run
 
@@ -230,11 +236,18 @@ def _getter(value: Any, path: str) -> Get:
         return _tensor_getter(value, path)
     if isinstance(value, tuple):
         parts = [_getter(item, path) for item in value]
-        if any(isinstance(item, Ref | Attr | tuple) for item in value):
-            return lambda slots, module: [get(slots, module) for get in parts]
-        plain = list(value)
-        return lambda slots, module: plain  # noqa: ARG005
+        return lambda slots, module: [get(slots, module) for get in parts]
     return lambda slots, module: value  # noqa: ARG005
+
+
+def _moves(value: Any) -> bool:
+    """Does the argument depend on the run?"""
+    return isinstance(value, Ref | Attr) or (isinstance(value, tuple) and any(map(_moves, value)))
+
+
+def _at_rest(value: Any) -> Any:
+    """An argument that does not, as operators want it."""
+    return [_at_rest(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _tensor_getter(attr: Attr, path: str) -> Get:
@@ -245,7 +258,7 @@ def _tensor_getter(attr: Attr, path: str) -> Get:
 
     def get(_: list[Any], module: GraphModule) -> Any:
         found = owner(module)
-        tensor = found._parameters.get(leaf)
+        tensor: Tensor | None = found._parameters.get(leaf)
         if tensor is None:
             tensor = found._buffers.get(leaf)
         return getattr(found, leaf) if tensor is None else tensor

@@ -8,58 +8,37 @@ compared as text, and operators come from the table of graph_ops.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-import torch
-
-from laminar.core.errors import LaminarError
-from laminar.model.graph_ir import LEAF, Attr, Call, Flat, Node, Ref, Signature, Spec
+from laminar.model.graph_ir import LEAF, Attr, Call, Flat, Node, Ref, Signature
 from laminar.model.graph_ops import ASSERTS, NO_GRAD, TRACEPOINT, operator_called
+from laminar.model.graph_values import (
+    name_of,
+    names_in,
+    number,
+    only_entry,
+    plain_value,
+    read_call,
+    read_spec,
+    read_stack,
+    refuse,
+    required_name,
+    size_value,
+    tensor_name,
+    word,
+)
 
 MAJOR: Final = 8  # of torch's schema; a newer one may mean something else by the same words
 MAX_NODES: Final = 200_000
 MAX_DEPTH: Final = 32
-
-DTYPES: Final[dict[int, torch.dtype]] = {
-    1: torch.uint8,
-    2: torch.int8,
-    3: torch.int16,
-    4: torch.int32,
-    5: torch.int64,
-    6: torch.float16,
-    7: torch.float32,
-    8: torch.float64,
-    10: torch.complex64,
-    11: torch.complex128,
-    12: torch.bool,
-    13: torch.bfloat16,
-    28: torch.uint16,
-    29: torch.float8_e4m3fn,
-    30: torch.float8_e5m2,
-    33: torch.float8_e8m0fnu,
-    34: torch.uint32,
-    35: torch.uint64,
-}
-MEMORY_FORMATS: Final = {1: torch.contiguous_format, 2: torch.channels_last, 3: torch.channels_last_3d, 4: torch.preserve_format}
-_NO_STACK: Final = "_empty_nn_module_stack_from_metadata_hook"
-_SPECS: Final = {"builtins.tuple": "tuple", "builtins.list": "list", "builtins.dict": "dict", "collections.OrderedDict": "dict"}
-
-
-def refuse(what: str) -> LaminarError:
-    return LaminarError(
-        "L207",
-        f"the graph will not be loaded: {what}",
-        hint="pull the layer again, or build it where its source code is; laminar verify finds damage",
-    )
 
 
 def read_graph(text: bytes, constants: Mapping[str, str]) -> Flat:
     """The graph in a `models/*.json` of a torch.export archive. `constants`: name -> digest of the tensor constants beside it."""
     try:
         return _Reader(constants).program(json.loads(text))
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, RuntimeError) as error:
         raise refuse(f"it is malformed ({type(error).__name__}: {str(error)[:80]})") from error
 
 
@@ -82,11 +61,11 @@ class _Reader:
         for spec in module["signature"]["input_specs"]:
             self._input(spec, flat, inputs)
         self._sizes(graph, {})
-        self.taken.update(name for one in graph["inputs"] if (name := _name_of(one)))
+        self.taken.update(name for one in graph["inputs"] if (name := name_of(one)))
         self._graph_nodes(graph, {}, None, 0)
         outputs: list[Any] = []
         for spec in module["signature"]["output_specs"]:
-            kind, value = _one(spec)
+            kind, value = only_entry(spec)
             if kind == "user_output":
                 outputs.append(self._argument(value["arg"], {}))
             elif kind == "buffer_mutation":
@@ -99,11 +78,11 @@ class _Reader:
         return flat
 
     def _input(self, spec: dict[str, Any], flat: Flat, inputs: list[Any]) -> None:
-        kind, value = _one(spec)
+        kind, value = only_entry(spec)
         if kind == "user_input":
             inputs.append(self._argument(value["arg"], {}))
         elif kind == "constant_input":
-            inputs.append(_one(value["value"])[1] if "as_none" not in value["value"] else None)
+            inputs.append(only_entry(value["value"])[1] if "as_none" not in value["value"] else None)
         elif kind == "parameter":
             flat.tensors[value["arg"]["name"]] = Attr("parameter", tensor_name(value["parameter_name"]))
         elif kind == "buffer":
@@ -136,7 +115,7 @@ class _Reader:
 
     def _sizes(self, graph: dict[str, Any], names: Mapping[str, str]) -> None:
         for name, meta in graph["tensor_values"].items():
-            self.dims[names.get(name, name)] = tuple(_size(size) for size in meta["sizes"])
+            self.dims[names.get(name, name)] = tuple(size_value(size) for size in meta["sizes"])
 
     def _graph_nodes(self, graph: dict[str, Any], names: Mapping[str, str], grad: bool | None, depth: int) -> None:
         if depth > MAX_DEPTH:
@@ -157,7 +136,7 @@ class _Reader:
                 raise refuse(f"it has more than {MAX_NODES} operators")
             operator_called(target)
             args = [self._argument(i["arg"], names) for i in node["inputs"] if i.get("kind") != 2]
-            kwargs = tuple((_word(i["name"]), self._argument(i["arg"], names)) for i in node["inputs"] if i.get("kind") == 2)
+            kwargs = tuple((word(i["name"]), self._argument(i["arg"], names)) for i in node["inputs"] if i.get("kind") == 2)
             outs, listed = self._results(node["outputs"], names)
             self.nodes.append(Node(target, tuple(args), kwargs, outs, listed, read_stack(node["metadata"].get("nn_module_stack")), grad))
 
@@ -168,7 +147,7 @@ class _Reader:
         if len(graph["inputs"]) != len(operands):
             raise refuse("a block is called with the wrong number of values")
         names: dict[str, str] = {}
-        defined = [name for inner in graph["nodes"] for out in inner["outputs"] for name in _names_in(out)]
+        defined = [name for inner in graph["nodes"] for out in inner["outputs"] for name in names_in(out)]
         for name in defined:
             fresh = name
             while fresh in self.taken:
@@ -178,14 +157,12 @@ class _Reader:
         for inner, operand in zip(graph["inputs"], operands, strict=True):
             value = self._argument(operand, outer)
             if isinstance(value, Ref):
-                names[_required_name(inner)] = str(value.name)
+                names[required_name(inner)] = str(value.name)
         self._sizes({"tensor_values": {k: v for k, v in graph["tensor_values"].items() if k in defined}}, names)
         self._graph_nodes(graph, names, bool(enabled["as_bool"]), depth + 1)
         results = [self._argument(out, names) for out in graph["outputs"]]
         outs, _ = self._results(node["outputs"], outer)
-        for name, value in zip(outs, results, strict=True):
-            if name is not None:
-                self.same[name] = value
+        self.same.update({name: value for name, value in zip(outs, results, strict=True) if name is not None})
 
     def _tracepoint(self, node: dict[str, Any], names: Mapping[str, str]) -> None:
         given = tuple(self._argument(i["arg"], names) for i in node["inputs"] if i.get("kind") != 2)
@@ -194,16 +171,14 @@ class _Reader:
         outs, _ = self._results(node["outputs"], names)
         if len(outs) != len(given):
             given = tuple(value for value in given if isinstance(value, Ref))
-        for name, value in zip(outs, given, strict=True):
-            if name is not None:
-                self.same[name] = value
+        self.same.update({name: value for name, value in zip(outs, given, strict=True) if name is not None})
 
     def _results(self, outputs: list[dict[str, Any]], names: Mapping[str, str]) -> tuple[tuple[str | None, ...], bool]:
         if len(outputs) == 1 and "as_tensors" in outputs[0]:
             found: list[str | None] = [names.get(t["name"], t["name"]) for t in outputs[0]["as_tensors"]]
             listed = True
         else:
-            found = [names.get(name, name) if (name := _name_of(out)) else None for out in outputs]
+            found = [names.get(name, name) if (name := name_of(out)) else None for out in outputs]
             listed = False
         self.taken.update(name for name in found if name is not None)
         return tuple(found), listed
@@ -215,7 +190,7 @@ class _Reader:
         return self.same.get(name, Ref(name))
 
     def _argument(self, arg: dict[str, Any], names: Mapping[str, str]) -> Any:
-        kind, value = _one(arg)
+        kind, value = only_entry(arg)
         if kind == "as_none":
             return None
         if kind == "as_tensor":
@@ -229,94 +204,11 @@ class _Reader:
         if kind == "as_nested_tensors":
             return tuple(tuple(self._named(t["name"], names) for t in row) for row in value)
         if kind in ("as_sym_int", "as_sym_bool", "as_sym_float"):
-            inner, leaf = _one(value)
-            return self._named(leaf, names) if inner == "as_name" else _number(leaf)
+            inner, leaf = only_entry(value)
+            return self._named(leaf, names) if inner == "as_name" else number(leaf)
         if kind in ("as_sym_ints", "as_sym_bools", "as_sym_floats"):
             return tuple(self._argument({kind[:-1]: item}, names) for item in value)
-        return _plain(kind, value)
-
-
-def _plain(kind: str, value: Any) -> Any:
-    """An argument that is no value of the graph."""
-    if kind in ("as_int", "as_float", "as_bool"):
-        return _number(value)
-    if kind in ("as_ints", "as_floats", "as_bools"):
-        return tuple(_number(item) for item in value)
-    if kind in ("as_int_lists", "as_float_lists"):
-        return tuple(tuple(_number(item) for item in row) for row in value)
-    if kind == "as_string":
-        return _word(value)
-    if kind == "as_strings":
-        return tuple(_word(item) for item in value)
-    if kind == "as_complex":
-        return complex(_number(value["real"]), _number(value["imag"]))
-    if kind == "as_scalar_type":
-        return DTYPES[value]
-    if kind == "as_memory_format":
-        return MEMORY_FORMATS[value]
-    if kind == "as_layout" and value == 7:
-        return torch.strided
-    if kind == "as_device":
-        return torch.device(_word(value["type"]), value["index"]) if value.get("index") is not None else torch.device(_word(value["type"]))
-    raise refuse(f"an argument of kind '{kind}'")
-
-
-def read_spec(text: str) -> Spec:
-    """torch's description of a nest: '[1, {"type": "builtins.tuple", "context": …, "children_spec": […]}]'."""
-    version, spec = json.loads(text)
-    if version != 1:
-        raise refuse("the description of its arguments has an unknown version")
-    return _spec(spec)
-
-
-def _spec(spec: dict[str, Any]) -> Spec:
-    if spec["type"] is None:
-        return LEAF
-    kind = _SPECS.get(spec["type"])
-    if kind is None:
-        raise refuse(f"a module takes or returns a {str(spec['type'])[:60]}; tuples, lists and dicts can be kept")
-    parts = tuple(_spec(child) for child in spec["children_spec"])
-    if kind != "dict":
-        return Spec("tuple" if kind == "tuple" else "list", (), parts)
-    keys = json.loads(spec["context"])
-    if len(keys) != len(parts) or not all(isinstance(key, str) for key in keys):
-        raise refuse("a dict whose names are no strings")
-    return Spec("dict", tuple(keys), parts)
-
-
-def read_stack(text: Any) -> tuple[Call, ...] | Any:
-    """'L__self__,,Net;L__self__act@1,act,ReLU' -> (Call('act', 1),); None where tracing wrote none."""
-    if not text:
-        return None
-    found = []
-    for item in str(text).split(";"):
-        key, path, _ = item.split(",", 2)
-        if path == _NO_STACK:
-            return None
-        path = path.removeprefix("L['self']").removeprefix(".")
-        if path:
-            number = key.rpartition("@")[2] if "@" in key else "0"
-            found.append(Call(module_path(path), int(number)))
-    return tuple(found)
-
-
-def read_call(fqn: str) -> Call:
-    path, _, number = fqn.partition("@")
-    return Call(module_path(path), int(number or 0))
-
-
-def tensor_name(name: Any) -> str:
-    """A dotted name that may become an attribute of a module."""
-    return module_path(name)
-
-
-def module_path(path: Any) -> str:
-    if not isinstance(path, str) or len(path) > 1000:
-        raise refuse("a module path that is none")
-    for part in path.split("."):
-        if not part or part.startswith("__") or any(c in part for c in ",;@\x00\n"):
-            raise refuse(f"a bad name '{path[:60]}'")
-    return path
+        return plain_value(kind, value)
 
 
 def _fill_stacks(nodes: list[Node]) -> None:
@@ -324,7 +216,8 @@ def _fill_stacks(nodes: list[Node]) -> None:
     known: tuple[Call, ...] = ()
     after: list[tuple[Call, ...]] = [()] * (len(nodes) + 1)
     for i in range(len(nodes) - 1, -1, -1):
-        after[i] = nodes[i].stack if nodes[i].stack is not None else after[i + 1]
+        own = nodes[i].stack
+        after[i] = own if own is not None else after[i + 1]
     for i, node in enumerate(nodes):
         if node.stack is None:
             common = []
@@ -335,53 +228,3 @@ def _fill_stacks(nodes: list[Node]) -> None:
             nodes[i] = Node(node.target, node.args, node.kwargs, node.outs, node.listed, tuple(common), node.grad)
         else:
             known = node.stack
-
-
-def _one(union: dict[str, Any]) -> tuple[str, Any]:
-    """The one entry of torch's unions: {"as_int": 3}."""
-    ((kind, value),) = union.items()
-    return kind, value
-
-
-def _name_of(argument: dict[str, Any]) -> str | None:
-    kind, value = _one(argument)
-    if kind == "as_tensor":
-        return _word(value["name"])
-    if kind in ("as_sym_int", "as_sym_bool", "as_sym_float") and "as_name" in value:
-        return _word(value["as_name"])
-    if kind in ("as_optional_tensor", "as_optional_tensors", "as_custom_obj", "as_graph"):
-        raise refuse(f"a result of kind '{kind}'")
-    return None
-
-
-def _required_name(argument: dict[str, Any]) -> str:
-    name = _name_of(argument)
-    if name is None:
-        raise refuse("an input without a name")
-    return name
-
-
-def _names_in(out: dict[str, Any]) -> list[str]:
-    if "as_tensors" in out:
-        return [_word(t["name"]) for t in out["as_tensors"]]
-    name = _name_of(out)
-    return [name] if name else []
-
-
-def _size(size: dict[str, Any]) -> str | int:
-    kind, value = _one(size)
-    return int(value) if kind == "as_int" else _word(value["expr_str"])
-
-
-def _number(value: Any) -> int | float | bool:
-    if isinstance(value, str):
-        return {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}[value]
-    if not isinstance(value, int | float):
-        raise refuse("a number that is none")
-    return value
-
-
-def _word(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > 10_000:
-        raise refuse("a word that is none")
-    return value

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from laminar.model.graph_ir import LEAF, Attr, Body, Call, Enter, Flat, Ref, Signature, Spec, Step, Tree
+from laminar.model.graph_ir import LEAF, Body, Call, Enter, Flat, Node, Ref, Signature, Spec, Step, Tree
 from laminar.model.graph_ops import NUMBERS, SIZES
-from laminar.model.graph_read import refuse
+from laminar.model.graph_values import refuse
 
 SIZE_OF = "torch.ops.aten.sym_size.int"
 
@@ -73,11 +73,11 @@ class _Builder:
             for node in flat.nodes
             if (node.target in NUMBERS or node.target in SIZES) and len(node.outs) == 1 and node.outs[0] is not None
         }
-        self.nodes = [node for node in flat.nodes if not (node.outs and node.outs[0] in self.numbers)]
+        self.nodes = [n for n in flat.nodes if not (n.outs and n.outs[0] in self.numbers) and not _copies_onto_itself(n, flat)]
         self.defined = {name: i for i, node in enumerate(self.nodes) for name in node.outs if name is not None}
         self.ranges: dict[Call, tuple[int, int]] = {}
         for i, node in enumerate(self.nodes):
-            for call in node.stack:
+            for call in node.calls:
                 self.ranges[call] = (self.ranges.get(call, (i, i))[0], i + 1)
         known = {*self.defined, *self.numbers, *flat.tensors, *(r.name for r in _refs(flat.signature.inputs))}
         self.calls = {call: _only_known(signature, known) for call, signature in flat.calls.items()}
@@ -127,13 +127,13 @@ class _Builder:
         i = a
         while i < b:
             node = self.nodes[i]
-            if len(node.stack) <= depth:
+            if len(node.calls) <= depth:
                 self._step(scope, i)
                 i += 1
                 continue
-            inner = node.stack[depth]
+            inner = node.calls[depth]
             j = i
-            while j < b and len(self.nodes[j].stack) > depth and self.nodes[j].stack[depth] == inner:
+            while j < b and len(self.nodes[j].calls) > depth and self.nodes[j].calls[depth] == inner:
                 j += 1
             if self.ranges[inner] != (i, j) or inner.number in self.bodies.get(inner.path, {}):
                 raise refuse(f"the operators of module '{inner.path}' are mixed with those of others")
@@ -274,8 +274,22 @@ class _Builder:
     def _home(self, value: str) -> tuple[Call | None, int]:
         """The innermost call in which a value is made."""
         at = self.defined.get(value)
-        stack = self.nodes[at].stack if at is not None else ()
+        stack = self.nodes[at].calls if at is not None else ()
         return (stack[-1] if stack else None, len(stack))
+
+
+def _copies_onto_itself(node: Node, flat: Flat) -> bool:
+    """`self.count += 1` is traced as an addition in place and a copy of the result onto the buffer, which it is already."""
+    if node.target != "torch.ops.aten.copy_.default" or len(node.args) < 2 or not all(isinstance(arg, Ref) for arg in node.args[:2]):
+        return False
+    makers = {name: maker for maker in flat.nodes for name in maker.outs}
+    target, source = node.args[0].name, node.args[1].name
+    while source != target and source in makers:
+        maker = makers[source]
+        if not maker.target.rpartition(".")[0].endswith("_") or not maker.args or not isinstance(maker.args[0], Ref):
+            return False
+        source = maker.args[0].name
+    return bool(source == target)
 
 
 def _only_known(signature: Signature, known: set[Any]) -> Signature:

@@ -88,6 +88,8 @@ def find_prefix(model: nn.Module, example: Tensor, frozen: Keeps | None) -> Pref
             test = cut_by_graph(model, example, lambda: eval_mode(model))
         except CannotCut as why:
             note = str(why)
+        except Exception as error:  # a graph of a kind not met before: there is another way, and no reason to fail a build
+            note = f"its graph could not be cut ({type(error).__name__}: {error})"
         else:
             return NoPrefix(fit.reason) if isinstance(fit, NoPrefix) else test if isinstance(test, NoPrefix) else Prefix(fit, test, "graph")
         both = cut_by_modules(model, example, lambda: training_mode(model, frozen), lambda: eval_mode(model))
@@ -109,7 +111,7 @@ def eval_mode(model: nn.Module) -> None:
 def as_it_was(model: nn.Module) -> Iterator[None]:
     """Modes, buffers and torch's random state afterwards as before: looking at a model must not change how it trains."""
     modes = {m: m.training for m in model.modules()}
-    buffers = [(b, b.detach().clone()) for b in model.buffers()]
+    buffers = [(m, name, b, b.detach().clone()) for m in model.modules() for name, b in m._buffers.items() if b is not None]
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.export's advice is of no use to who builds a layer
         try:
@@ -119,5 +121,6 @@ def as_it_was(model: nn.Module) -> Iterator[None]:
             for module, mode in modes.items():
                 module.training = mode
             with torch.no_grad():
-                for buffer, before in buffers:
+                for module, name, buffer, before in buffers:
+                    module._buffers[name] = buffer  # a model may put another tensor in its place
                     buffer.copy_(before)

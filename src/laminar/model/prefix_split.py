@@ -311,8 +311,10 @@ class _Values(fx.Interpreter):
 
 
 def close(a: Tensor, b: Tensor, tolerance: float) -> bool:
+    """Equal up to `tolerance` of the largest value (of 1 where all are smaller). Infinities and NaN are equal to their like."""
     if a.shape != b.shape:
         return False
     a, b = a.detach().double(), b.detach().double()
-    scale = max(float(a.abs().max()) if a.numel() else 0.0, 1.0)
-    return bool(((a - b).abs() <= tolerance * scale).all())
+    finite = a[a.isfinite()]
+    scale = max(float(finite.abs().max()) if finite.numel() else 0.0, 1.0)
+    return bool(((a == b) | ((a - b).abs() <= tolerance * scale) | (a.isnan() & b.isnan())).all())

@@ -107,7 +107,8 @@ def _one(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, fo
         notes = list(outcome.notes)
         if before is not None and before.id != outcome.id:
             notes.append(
-                f"the same inputs gave {digest.short(before.id)} before and {digest.short(outcome.id)} now: this training does not repeat exactly"
+                f"the same inputs gave {digest.short(before.id)} before and {digest.short(outcome.id)} now: "
+                "this training does not repeat exactly"
             )
     return Built(
         name=layer.name,

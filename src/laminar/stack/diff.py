@@ -49,7 +49,9 @@ def diff(store: Store, a: str, b: str) -> Diff:
     first, second = store.layer(a), store.layer(b)
     old, new = store.record(first.key), store.record(second.key)
     names = sorted({*first.tensors, *second.tensors})
-    differing = [n for n in names if n not in first.tensors or n not in second.tensors or first.tensors[n].digest != second.tensors[n].digest]
+    differing = [
+        n for n in names if n not in first.tensors or n not in second.tensors or first.tensors[n].digest != second.tensors[n].digest
+    ]
     both = [n for n in differing if n in first.tensors and n in second.tensors]
     ours, theirs = store.get_tensors(first, both), store.get_tensors(second, both)
     tensors = [

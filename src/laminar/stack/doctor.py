@@ -49,7 +49,12 @@ def examine(project: Project) -> list[Check]:
 def _machine() -> Iterator[Check]:
     yield Check("laminar", "ok", __version__)
     good = sys.version_info >= (3, 11)
-    yield Check("python", "ok" if good else "bad", f"{platform.python_version()} on {platform.platform()}", "" if good else "install Python 3.11 or newer")
+    yield Check(
+        "python",
+        "ok" if good else "bad",
+        f"{platform.python_version()} on {platform.platform()}",
+        "" if good else "install Python 3.11 or newer",
+    )
     yield Check("processor", "ok", f"{os.cpu_count()} cores")
     try:
         version = importlib.metadata.version("torch")
@@ -71,14 +76,24 @@ def _machine() -> Iterator[Check]:
 def _libraries() -> Iterator[Check]:
     for module, (purpose, extra) in OPTIONAL.items():
         there = importlib.util.find_spec(module) is not None
-        yield Check(module, "ok" if there else "note", f"{purpose}{'' if there else ': not installed'}", "" if there else f"pip install 'laminar[{extra}]'")
+        yield Check(
+            module,
+            "ok" if there else "note",
+            f"{purpose}{'' if there else ': not installed'}",
+            "" if there else f"pip install 'laminar[{extra}]'",
+        )
 
 
 def _store(project: Project) -> Iterator[Check]:
     path = project.store_path
     around = next(p for p in (path, *path.parents) if p.exists())
     free = shutil.disk_usage(around).free
-    yield Check("disk", "ok" if free > LOW_DISK else "bad", f"{free / 1e9:.1f} GB free at {around}", "" if free > LOW_DISK else "laminar gc, or free some space")
+    yield Check(
+        "disk",
+        "ok" if free > LOW_DISK else "bad",
+        f"{free / 1e9:.1f} GB free at {around}",
+        "" if free > LOW_DISK else "laminar gc, or free some space",
+    )
     if not os.access(around, os.W_OK):
         yield Check("store", "bad", f"{around} may not be written", "give yourself write permission, or set LAMINAR_STORE")
     elif not path.exists():
@@ -88,7 +103,12 @@ def _store(project: Project) -> Iterator[Check]:
             store = project.open_store(create=False)
             broken = [id for id in store.layers() if not store.complete(id)]
             said = f"{len(store.layers())} layers at {path}"
-            yield Check("store", "bad" if broken else "ok", f"{said}, {len(broken)} damaged" if broken else said, "laminar verify --repair" if broken else "")
+            yield Check(
+                "store",
+                "bad" if broken else "ok",
+                f"{said}, {len(broken)} damaged" if broken else said,
+                "laminar verify --repair" if broken else "",
+            )
         except LaminarError as error:
             yield Check("store", "bad", error.message, error.hint)
 
@@ -104,5 +124,3 @@ def _stack(project: Project) -> Iterator[Check]:
         return
     todo = [s.layer.name for s in steps if s.action == "build"]
     yield Check("stack", "ok", f"{project.stack}: {len(steps)} layers, " + (f"to build: {', '.join(todo)}" if todo else "all built"))
-
-

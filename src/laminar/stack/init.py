@@ -19,12 +19,16 @@ IGNORED = ".gitignore"
 def init(folder: Path, template: str = "digits") -> list[Path]:
     """Write the template's files into `folder` (made if need be). Refuses to touch a file that is there."""
     if template not in TEMPLATES:
-        raise LaminarError("L008", f"there is no template '{template}'; {did_you_mean(template, TEMPLATES)}", hint="laminar init NAME --template digits")
+        raise LaminarError(
+            "L008", f"there is no template '{template}'; {did_you_mean(template, TEMPLATES)}", hint="laminar init NAME --template digits"
+        )
     if folder.is_file():
         raise LaminarError("L009", f"{folder} is a file", hint="choose another name")
     source = resources.files("laminar.stack").joinpath("templates", template)
     files = {
-        item.name: item.read_text(encoding="utf-8") for item in source.iterdir() if item.is_file() and item.name.endswith((".toml", ".py", ".md"))
+        item.name: item.read_text(encoding="utf-8")
+        for item in source.iterdir()
+        if item.is_file() and item.name.endswith((".toml", ".py", ".md"))
     }
     files[FILE] = files[FILE].replace("{name}", stack_name(folder))
     for name in files:

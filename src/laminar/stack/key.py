@@ -66,7 +66,9 @@ def code_of(factory: str, root: Path, where: str) -> dict[str, str]:
     module, colon, symbol = factory.partition(":")
     if not colon or not module or not symbol:
         raise LaminarError(
-            "L004", f"{where}: '{factory}' names no factory: expected 'module:function', such as 'models:convnet'", hint="docs/ref-stack-file.md"
+            "L004",
+            f"{where}: '{factory}' names no factory: expected 'module:function', such as 'models:convnet'",
+            hint="docs/ref-stack-file.md",
         )
     if module == BUILTIN:
         spec = importlib.util.find_spec("laminar.model.builtin")
@@ -76,7 +78,8 @@ def code_of(factory: str, root: Path, where: str) -> dict[str, str]:
         known = [p.stem for p in root.glob("*.py")] + [BUILTIN]
         raise LaminarError(
             "L201",
-            f"{where}: '{factory}' needs {module.replace('.', '/')}.py beside {root.name}/laminar.toml, and it is not there; {did_you_mean(module, known)}",
+            f"{where}: '{factory}' needs {module.replace('.', '/')}.py beside {root.name}/laminar.toml, and it is not there; "
+            + did_you_mean(module, known),
             hint=f"create {module.replace('.', '/')}.py with a function {symbol}, or use a built-in such as laminar:mlp",
         )
     return closure(module, symbol, root)

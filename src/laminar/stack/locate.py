@@ -59,7 +59,7 @@ def _inside(lines: list[str], line: int, rest: Path) -> int:
             continue
         pattern = re.compile(rf"""(?:^|[\s{{,."']){re.escape(part)}["']?\s*=""")
         for number in range(line, len(lines) + 1):
-            if number > line and (_HEADER.match(lines[number - 1]) or _KEY.match(lines[number - 1]) and "{" not in lines[line - 1]):
+            if number > line and (_HEADER.match(lines[number - 1]) or (_KEY.match(lines[number - 1]) and "{" not in lines[line - 1])):
                 break
             if pattern.search(lines[number - 1]):
                 line = number

@@ -91,7 +91,7 @@ def remake(store: Store, manifest: Manifest, root: Path | None) -> tuple[nn.Modu
     if manifest.graph.eval is None:
         raise LaminarError(
             "L206",
-            f"layer {manifest.name} ({digest.short(manifest.id)}) has no graph ({manifest.graph.note or 'it was imported as weights only'}), "
+            f"layer {manifest.name} ({digest.short(manifest.id)}) has no graph ({manifest.graph.note or 'imported as weights only'}), "
             "and the code it was made with is not here",
             hint="run this in the project that built it, with models.py as it was then",
         )

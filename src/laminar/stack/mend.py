@@ -14,7 +14,7 @@ from laminar.stack.plan import plan
 from laminar.stack.project import Project
 from laminar.store.repair import repair
 from laminar.store.store import Store
-from laminar.store.verify import Finding, verify
+from laminar.store.verify import Finding, Progress, verify
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Mended:
         return plain
 
 
-def check(store: Store) -> Mended:
-    findings = verify(store)
+def check(store: Store, progress: Progress | None = None) -> Mended:
+    findings = verify(store, progress=progress)
     return Mended(findings, left=findings)
 
 
@@ -50,7 +50,11 @@ def mend(project: Project, store: Store, emit: Emit) -> Mended:
     rebuilt: list[str] = []
     if project.file is not None and done.left:
         broken = set(done.rebuild)
-        wanted = [s.layer.name for s in plan(project.file, store) if s.action == "build" and (s.record is None or s.record.id in broken or not s.key)]
+        wanted = [
+            s.layer.name
+            for s in plan(project.file, store)
+            if s.action == "build" and (s.record is None or s.record.id in broken or not s.key)
+        ]
         for name in wanted if broken else []:
             report = build(project.file, store, targets=[name], emit=emit)
             rebuilt += [f"{layer.name} {digest.short(layer.id)}" for layer in report.layers if layer.action == "built"]

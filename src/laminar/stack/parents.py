@@ -26,7 +26,8 @@ def resolve(file: StackFile, store: Store, layer: LayerSpec, parent: str | None)
             names = [*[x.name for x in file.spec.layer], *store.refs.names(), *store.refs.tags()]
             raise LaminarError(
                 "L006",
-                f"{where}: layer '{layer.name}' stands on '{parent}', which is no layer of this file, tag, ref or id; {did_you_mean(parent, names)}",
+                f"{where}: layer '{layer.name}' stands on '{parent}', which is no layer of this file, tag, ref or id; "
+                + did_you_mean(parent, names),
                 hint="laminar log lists what the store has; a remote layer is written URL#name",
             ) from None
         raise located(error, where, f"layer {layer.name}") from error

@@ -30,7 +30,9 @@ class Project:
 
     def need_file(self) -> StackFile:
         if self.file is None:
-            raise LaminarError("L001", f"no {FILE} in {self.root} or above it", hint="laminar init my-stack, or run from a folder that has one")
+            raise LaminarError(
+                "L001", f"no {FILE} in {self.root} or above it", hint="laminar init my-stack, or run from a folder that has one"
+            )
         return self.file
 
 

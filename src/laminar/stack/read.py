@@ -165,7 +165,9 @@ def _flatten(kind: Any) -> list[Any]:
 
 
 def _fields_at(steps: list[str | int]) -> list[str]:
-    return [f.encode_name for t in _type_at(steps) if isinstance(t, type) and issubclass(t, msgspec.Struct) for f in msgspec.structs.fields(t)]
+    return [
+        f.encode_name for t in _type_at(steps) if isinstance(t, type) and issubclass(t, msgspec.Struct) for f in msgspec.structs.fields(t)
+    ]
 
 
 def _options_at(steps: list[str | int]) -> list[str]:
@@ -250,7 +252,9 @@ def bottom_up(file: StackFile, targets: list[str] | None = None) -> list[LayerSp
     for target in targets or []:
         if target not in by_name:
             raise LaminarError(
-                "L006", f"there is no layer '{target}' in {file.path.name}; {did_you_mean(target, by_name)}", hint="laminar status lists the layers"
+                "L006",
+                f"there is no layer '{target}' in {file.path.name}; {did_you_mean(target, by_name)}",
+                hint="laminar status lists the layers",
             )
     order: list[LayerSpec] = []
     done: set[str] = set()
@@ -259,7 +263,9 @@ def bottom_up(file: StackFile, targets: list[str] | None = None) -> list[LayerSp
         if layer.name in below:
             ring = " -> ".join([*below[below.index(layer.name) :], layer.name])
             raise LaminarError(
-                "L005", f"{file.where_layer(layer.name, 'from')}: the layers stand on each other in a ring: {ring}", hint="change one 'from'"
+                "L005",
+                f"{file.where_layer(layer.name, 'from')}: the layers stand on each other in a ring: {ring}",
+                hint="change one 'from'",
             )
         if layer.name in done:
             return

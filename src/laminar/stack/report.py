@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #1b1f24; }
-table { border-collapse: collapse; width: 100%; margin: 1rem 0; } th, td { text-align: left; padding: .35rem .8rem; border-bottom: 1px solid #d8dee4; }
+table { border-collapse: collapse; width: 100%; margin: 1rem 0; }
+th, td { text-align: left; padding: .35rem .8rem; border-bottom: 1px solid #d8dee4; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } code { font-size: 13px; } .mute { color: #59636e; }
 """
 
@@ -32,7 +33,9 @@ def write_report(file: StackFile, store: Store, out: Path) -> Path:
     try:
         import plotly.io
     except ImportError:
-        raise LaminarError("L011", "the report draws its curves with plotly, which is not installed", hint="pip install 'laminar[report]'") from None
+        raise LaminarError(
+            "L011", "the report draws its curves with plotly, which is not installed", hint="pip install 'laminar[report]'"
+        ) from None
     rows, manifests = [], []
     for step in plan(file, store):
         ref = f"{file.spec.stack.name}/{step.layer.name}"
@@ -92,7 +95,9 @@ def _curves(store: Store, manifests: list[Manifest], metric: str) -> Figure | No
 
 
 def _history(store: Store, stack: str) -> str:
-    entries = sorted(((e, n) for n in store.refs.names() if n.startswith(stack + "/") for e in store.refs.log(n)), key=lambda p: -p[0].time)[:30]
+    entries = sorted(
+        ((e, n) for n in store.refs.names() if n.startswith(stack + "/") for e in store.refs.log(n)), key=lambda p: -p[0].time
+    )[:30]
     return "\n".join(
         f"<tr><td>{iso(e.time)}</td><td>{html.escape(n)}</td><td><code>{digest.short(e.id)}</code></td><td>{html.escape(e.op)}</td></tr>"
         for e, n in entries
@@ -102,7 +107,8 @@ def _history(store: Store, stack: str) -> str:
 def _page(name: str, rows: str, figures: list[str], history: str) -> str:
     title = html.escape(name)
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title} - Laminar</title><style>{_STYLE}</style></head><body>\n'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title} - Laminar</title>'
+        f"<style>{_STYLE}</style></head><body>\n"
         f"<h1>{title}</h1>\n<table><tr><th>layer</th><th>id</th><th>stands on</th><th class=n>accuracy</th><th class=n>loss</th>"
         f"<th class=n>training</th><th class=n>own tensors</th><th></th></tr>\n{rows}</table>\n"
         + "\n".join(figures)

@@ -68,7 +68,7 @@ def _with_file(file: StackFile, store: Store, ref: str, before: str, after: str)
     name = ref.split("/", 1)[1]
     record = _record(store, ref, after)
     if record is None:
-        note = f"the store does not know how {digest.short(after)} was written in laminar.toml (it was pulled or imported): the file is as it was"
+        note = f"the store does not know how {digest.short(after)} was written (it was pulled or imported): laminar.toml is as it was"
         return Moved(ref, before, after, notes=[note])
     text, wrote, notes = set_back(file, name, record)
     if wrote:
@@ -165,7 +165,9 @@ def _ref(file: StackFile, store: Store, name: str) -> str:
     names = store.refs.names()
     if ref not in names:
         short = [n.split("/", 1)[1] for n in names if n.startswith(file.spec.stack.name + "/")]
-        raise LaminarError("L006", f"no layer '{name}' has been built here; {did_you_mean(name, short)}", hint="laminar log lists what has been built")
+        raise LaminarError(
+            "L006", f"no layer '{name}' has been built here; {did_you_mean(name, short)}", hint="laminar log lists what has been built"
+        )
     return ref
 
 

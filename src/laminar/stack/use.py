@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from laminar.core import digest
 from laminar.core.errors import LaminarError
+from laminar.core.nearest import did_you_mean
 from laminar.data.dataset import Dataset
 from laminar.data.open import open_data
 from laminar.data.spec import DataSpec
@@ -64,7 +64,15 @@ def _open(project: Project, manifest: Manifest, data: str) -> Dataset:
     if project.file is not None and data in project.file.spec.data:
         return open_data(project.file.spec.data[data], project.root)
     spec = DataSpec(source=data)
-    dataset = open_data(spec, project.root)
+    try:
+        dataset = open_data(spec, project.root)
+    except LaminarError as error:
+        if error.code != "L105" or project.file is None:
+            raise
+        names = project.file.spec.data
+        raise LaminarError(
+            "L006", f"'{data}' is neither a [data.…] of {project.file.path.name} nor a source; {did_you_mean(data, names)}", hint=error.hint
+        ) from None
     wanted = manifest.classes
     if wanted and dataset.classes and list(dataset.classes) != wanted and set(wanted) <= set(dataset.classes):
         # a layer trained on some of the classes is asked about those
@@ -75,7 +83,9 @@ def _open(project: Project, manifest: Manifest, data: str) -> Dataset:
 def _aligned(manifest: Manifest, dataset: Dataset, y: NDArray[Any], data: str) -> NDArray[Any]:
     """Labels in the layer's numbering: classes are matched by name."""
     if manifest.task != dataset.task:
-        raise LaminarError("L204", f"layer {manifest.name} is for {manifest.task}, but {data} is for {dataset.task}", hint="choose other data")
+        raise LaminarError(
+            "L204", f"layer {manifest.name} is for {manifest.task}, but {data} is for {dataset.task}", hint="choose other data"
+        )
     if manifest.classes is None or dataset.classes is None or list(dataset.classes) == manifest.classes:
         return y
     unknown = [name for name in dataset.classes if name not in manifest.classes]
@@ -135,12 +145,14 @@ def _sample(path: Path, manifest: Manifest) -> NDArray[Any]:
         if batch.shape[1:] != shape:
             raise LaminarError(
                 "L204",
-                f"{path} holds samples of shape {list(batch.shape[1:])}, but layer {manifest.name} ({digest.short(manifest.id)}) takes {list(shape)}",
+                f"{path} holds samples of shape {list(batch.shape[1:])}, but layer {manifest.name} takes {list(shape)}",
                 hint="reshape it",
             )
         return batch.astype(dtype)
     if len(shape) != 3:
-        raise LaminarError("L204", f"layer {manifest.name} takes samples of shape {list(shape)}, and {path} is not a .npy file", hint="save them as .npy")
+        raise LaminarError(
+            "L204", f"layer {manifest.name} takes samples of shape {list(shape)}, and {path} is not a .npy file", hint="save them as .npy"
+        )
     return _image(path, shape, dtype)
 
 

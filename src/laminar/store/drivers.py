@@ -91,8 +91,6 @@ class Folder:
             with os.scandir(self.root / folder) as entries:
                 return {entry.name: entry.stat().st_size if entry.is_file() else None for entry in entries}
         except (FileNotFoundError, NotADirectoryError):
-            if not self.root.is_dir():
-                raise
             return {}
 
 

@@ -125,9 +125,8 @@ def _others(layout: Layout) -> Iterator[tuple[str, tuple[Item, float]]]:
     """Leftovers of the dead in tmp, damaged files put aside, fingerprints of data that is not used any more."""
     for folder, age in ((layout.tmp, GRACE), (layout.lost, LOST), (layout.fingerprints, UNUSED)):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if folder == layout.tmp and _alive(path.name):
-                age = DAY
-            yield str(path.relative_to(layout.root)), (_item(path), age)
+            patience = DAY if folder == layout.tmp and _alive(path.name) else age
+            yield str(path.relative_to(layout.root)), (_item(path), patience)
 
 
 def _alive(name: str) -> bool:

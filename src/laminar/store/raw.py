@@ -7,6 +7,7 @@ a mapped tensor is aligned for every vector unit.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -63,6 +64,7 @@ def byte_size(dtype: str, shape: tuple[int, ...]) -> int:
     return SIZES[dtype] * math.prod(shape)
 
 
+@functools.lru_cache(4096)
 def header(dtype: str, shape: tuple[int, ...]) -> bytes:
     """What stands before the data in the file of a tensor: length, JSON, spaces."""
     size = byte_size(dtype, shape)

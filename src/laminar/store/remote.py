@@ -75,6 +75,7 @@ def push(store: Store, remote: Remote, id: str, ref_names: Iterable[str] = (), *
     """Send a layer with all it needs; then point the remote's refs (`stack/layer`, or tags) at it."""
     manifest = store.layer(id)
     remote.must_be_writable()
+    remote.make()
     with store.lease(layers=[id]):
         needed = list(dict.fromkeys(manifest.objects()))
         there = _there(remote, needed)
@@ -107,6 +108,8 @@ def push(store: Store, remote: Remote, id: str, ref_names: Iterable[str] = (), *
 
 def fetch(store: Store, remote: Remote, name: str, *, pin: str | None = None, progress: Progress | None = None) -> Fetched:
     """Bring a layer here; no ref moves. L402 when the remote lacks something, L403 when something is not what was asked for."""
+    if remote.folder is not None and not remote.folder.is_dir():
+        raise LaminarError("L401", f"there is no folder {remote.folder}", hint="check the path; laminar push makes it")
     id, full = find(remote, name, pin)
     manifest = _manifest(remote, id)
     with store.lease(layers=[id]):
@@ -128,7 +131,7 @@ def fetch(store: Store, remote: Remote, name: str, *, pin: str | None = None, pr
                 store.write_layer(ancestor)
             if not store.complete(id):
                 store.write_layer(manifest)
-            if record is not None and store.record(record.key) is None:
+            if record is not None and not _has_record(store, record.key):
                 store.write_record(record)
     Remotes(store).note_use(remote.url)
     return Fetched(id=id, name=full or f"{manifest.stack}/{manifest.name}", got=len(todo), skipped=len(needed) - len(todo), bytes=sum(got))
@@ -194,6 +197,13 @@ def _record(remote: Remote, manifest: Manifest) -> BuildRecord | None:
     except LaminarError:
         return None
     return record if (record.key, record.id) == (manifest.key, manifest.id) else None
+
+
+def _has_record(store: Store, key: str) -> bool:
+    try:
+        return store.record(key) is not None
+    except LaminarError:  # damaged: the one that came is better
+        return False
 
 
 def _prove_tensors(store: Store, remote: Remote, manifest: Manifest) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, final
 from urllib.parse import urlsplit
 
+from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.store import drivers
 from laminar.store.drivers import Driver, Folder, masked
@@ -76,6 +77,12 @@ class Remote:
                 f"{self.shown} cannot be written: {scheme}:// is read only",
                 hint="push to a folder, ftp://, ssh:// or s3:// of the same place",
             )
+
+    def make(self) -> None:
+        """The folder itself, where the remote is one: the first push finds nothing there."""
+        if self.folder is not None:
+            with _explaining(self.url, "", writing=True), atomic.explaining_os_errors(self.folder):
+                self.folder.mkdir(parents=True, exist_ok=True)
 
     def exists(self, path: str) -> bool:
         folder, name = path.rsplit("/", 1)

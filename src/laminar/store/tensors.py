@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-WORKERS: Final = min(8, 2 + 2 * (os.cpu_count() or 1))
+WORKERS: Final = min(16, os.cpu_count() or 1)
+"""Threads that hash: one a core; more would only pass the interpreter lock around."""
+WRITERS: Final = 8
+"""Threads that wait for the disk."""
 BIG: Final = 4 << 20
 """From this size on, one tensor is hashed and written at the same time."""
 
@@ -33,7 +36,7 @@ BIG: Final = 4 << 20
 def put(objects: Objects, tensors: Mapping[str, RawTensor], parent: Manifest | None) -> dict[str, TensorRef]:
     """Keep all tensors; what is new is on disk, synced, when this returns."""
     order = sorted(tensors, key=lambda name: -tensors[name].data.nbytes)  # big ones first: the pool ends evenly
-    with ThreadPoolExecutor(max(1, min(WORKERS, len(order))), "store") as pool, ThreadPoolExecutor(2, "store-write") as writers:
+    with ThreadPoolExecutor(max(1, min(WORKERS, len(order))), "store") as pool, ThreadPoolExecutor(WRITERS, "store-write") as writers:
         one = _Putter(objects, parent, writers)
         try:
             tasks = {name: pool.submit(one.put, name, tensors[name]) for name in order}
@@ -42,7 +45,7 @@ def put(objects: Objects, tensors: Mapping[str, RawTensor], parent: Manifest | N
                 task.cancel()
             for task in done:
                 task.result()  # raises what went wrong
-            objects.settle(one.staged, pool.map)
+            objects.settle(one.staged, writers.map)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
             for temp, _ in one.staged:

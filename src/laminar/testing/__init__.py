@@ -1,1 +1,7 @@
-"""testing."""
+"""Testing: contract suites that are shipped, so that a plug-in can prove itself with the tests of the product. Needs pytest.
+
+    remote_contract.py   what any place that keeps layers for others must do; and small layers to try it with
+    source_contract.py   what any source of data must do
+
+Not here: tests of the product itself (tests/), the fake clock (core/clock.py).
+"""

@@ -45,7 +45,7 @@ def write(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping
     record = {"format": FORMAT, "checkpoints": entries}
     atomic.write_bytes(folder / POINTER, digest.canonical(record | {"check": digest.of_json(record)}))
     named = {entry["file"] for entry in entries}
-    for old in folder.glob(_FILES):
+    for old in [*folder.glob(_FILES), *folder.glob(".checkpoint*.tmp")]:  # the latter: of a writer that was killed
         if old.name not in named:
             old.unlink(missing_ok=True)
     return len(data)

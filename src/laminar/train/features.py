@@ -4,7 +4,8 @@
     KeptFeatures: train on kept.fit, test on kept.test        NotKept: train as always; .reason says why
 
 Read in this order: this file; model/prefix.py (where a model can be cut); features_probe.py (is the cut pure?); features_measure.py
-and features_decide.py (does keeping pay?); features_rows.py (rows on disk, by the digest of their sample); kept.py (what is kept).
+and features_decide.py (does keeping pay?); features_part.py (keys, and what is missing); features_rows.py (rows on disk, by the digest
+of their sample); features_view.py (rows as arrays); features_evict.py (the budget); kept.py (what `status` shows).
 
 The key of a prefix is a digest of its tensors and its graph, so layers, stacks and experiments with the same frozen part share
 rows, and a data set that grew computes only what is new.
@@ -13,40 +14,30 @@ rows, and a data set that grew computes only what is new.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
-from laminar.core import digest
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
-from laminar.data.dataset import Dataset, as_float
-from laminar.data.samples import sample_digests
-from laminar.model.prefix import Cut, Keeps, NoPrefix, find_prefix
-from laminar.model.prefix_split import close
-from laminar.model.weights import raw_bytes
+from laminar.data.dataset import Dataset
+from laminar.model.prefix import Keeps, NoPrefix, as_it_was, find_prefix, training_mode
 from laminar.train import features_measure as measure
 from laminar.train.features_decide import Costs, Decision, budget, decide, size
 from laminar.train.features_evict import make_room
-from laminar.train.features_probe import TOLERANCE, features, impurity, seconds_per_sample, spread
-from laminar.train.features_rows import KeptRows
-from laminar.train.features_view import view
+from laminar.train.features_part import Part, parts_of
+from laminar.train.features_probe import impurity, seconds_per_sample, spread
 from laminar.train.job import Route
 from laminar.train.recipe import Recipe
 
 if TYPE_CHECKING:
     from laminar.store.store import Store
 
-COMMIT_BYTES = 64 << 20  # so much is computed again after a kill, at most
 SAY_EVERY = 0.1  # seconds
-SMALL_BATCH: Final = 16  # kernels for batches below this round differently, so their features are kept apart
 PROBE_SAMPLES: Final = 16
 
 
@@ -67,12 +58,13 @@ class KeptFeatures:
     reused: int  # samples whose features were there
     seconds: float
     modules: tuple[str, ...]
-    how: str  # "graph" or "modules"
+    note: str = ""  # why the cut is at module boundaries, where it is
 
     def summary(self) -> str:
         news = f"computed for {self.computed} samples in {self.seconds:.1f} s" if self.computed else "found in the store"
         again = f", {self.reused} reused" if self.computed and self.reused else ""
-        return f"features kept: {news}{again}, {size(self.bytes)} ({self.decision.reason})"
+        cut = f"; cut at module boundaries, as {self.note}" if self.note else ""
+        return f"features kept: {news}{again}, {size(self.bytes)} ({self.decision.reason}){cut}"
 
 
 @dataclass
@@ -133,8 +125,10 @@ def _prepare(
     if why := impurity(model, frozen, prefix, samples):
         return NotKept(why)
 
-    parts = _parts(prefix.fit, prefix.test, data, recipe.batch)
+    parts = parts_of(prefix.fit, prefix.test, data, recipe.batch)
     with contextlib.ExitStack() as held:
+        held.enter_context(as_it_was(model))
+        training_mode(model, frozen)
         held.enter_context(store.lease(features=[part.fkey for part in parts]))
         for part in sorted(parts, key=lambda p: p.fkey):  # in one order everywhere, so that two builds never wait for each other
             waiting = {"event": "waiting", "why": "another build computes the same features"}
@@ -166,107 +160,11 @@ def _prepare(
         reused=sum(part.reused for part in parts),
         seconds=time.perf_counter() - start,
         modules=prefix.fit.modules,
-        how=prefix.how,
+        note=prefix.note,
     )
 
 
-class _Part:
-    """Rows of one prefix, and the splits that need them. Both splits, unless training and eval form differ before the cut."""
-
-    rows: KeptRows
-
-    def __init__(self, cut: Cut, x: dict[str, NDArray[Any]], fkey: str) -> None:
-        self.cut, self.x, self.fkey = cut, x, fkey
-        self.digests = {name: sample_digests(array) for name, array in x.items()}
-        self.missing: list[tuple[str, int]] = []
-        self.computed = self.reused = 0
-
-    def open(self, store: Store) -> None:
-        about = {"modules": list(self.cut.modules), "torch": _torch()}
-        self.rows = KeptRows(store.features_folder(self.fkey), [self.cut.shapes[i] for i in self.cut.kept], about, clock=store.clock)
-
-    def look(self, batch: int) -> None:
-        """What is missing: the first place of each sample without a row, in the order of the data."""
-        if self._is_wrong(batch):
-            self.rows.forget()
-        found: dict[bytes, tuple[str, int]] = {}
-        for name, digests in self.digests.items():
-            for at in np.flatnonzero(self.rows.find(digests) < 0):
-                found.setdefault(digests[at].tobytes(), (name, int(at)))
-        self.missing = list(found.values())
-
-    def _is_wrong(self, batch: int) -> bool:
-        """Compare a few kept rows with the prefix of today. They are equal unless a key failed to tell two prefixes apart."""
-        for name, digests in self.digests.items():
-            rows = self.rows.find(digests[:256])
-            known = np.flatnonzero(rows >= 0)[: min(batch, 8)]
-            if len(known):
-                fresh = self._compute(self.x[name][known], batch)
-                kept = [np.array(array[rows[known]]) for array in self.rows.arrays()]
-                return not all(close(torch.from_numpy(a), torch.from_numpy(b), TOLERANCE) for a, b in zip(fresh, kept, strict=True))
-        return False
-
-    def fill(self, batch: int, progress: Callable[[int], None]) -> None:
-        self.reused = sum(len(d) for d in self.digests.values()) - len(self.missing)
-        uncommitted = 0
-        for first in range(0, len(self.missing), batch):
-            chunk = self.missing[first : first + batch]
-            samples = np.stack([self.x[name][at] for name, at in chunk])
-            self.rows.append(np.stack([self.digests[name][at] for name, at in chunk]), self._compute(samples, batch))
-            self.computed += len(chunk)
-            uncommitted += len(chunk) * self.rows.row_bytes
-            if uncommitted >= COMMIT_BYTES:
-                self.rows.commit()
-                uncommitted = 0
-            progress(len(chunk))
-        self.rows.commit()
-
-    def _compute(self, samples: NDArray[Any], batch: int) -> list[NDArray[np.float32]]:
-        """Features to be kept of up to `batch` samples. A short chunk is filled up: the same batch size takes the same kernels."""
-        count = len(samples)
-        whole = samples if count == batch else np.concatenate([samples, np.repeat(samples[-1:], batch - count, axis=0)])
-        values = features(self.cut, torch.from_numpy(np.array(as_float(whole), copy=True)))
-        return [values[i].numpy()[:count] for i in self.cut.kept]
-
-    def inputs(self, name: str) -> list[Any]:
-        """The arrays that the suffix is fed with: kept rows in the order of the split, and the samples where it wants those."""
-        rows = iter([view(array, self.rows.find(self.digests[name])) for array in self.rows.arrays()])
-        return [self.x[name] if i == self.cut.input_at else next(rows) for i in range(len(self.cut.shapes))]
-
-
-def _parts(fit: Cut, test: Cut, data: Dataset, batch: int) -> list[_Part]:
-    keys = [_key(cut, data, batch) for cut in (fit, test)]
-    if keys[0] == keys[1]:
-        return [_Part(fit, {"fit": data.train.x, "test": data.test.x}, keys[0])]
-    return [_Part(fit, {"fit": data.train.x}, keys[0]), _Part(test, {"test": data.test.x}, keys[1])]
-
-
-def _key(cut: Cut, data: Dataset, batch: int) -> str:
-    """What the kept rows are a function of, besides the sample: tensors, graph, how samples are scaled, and torch."""
-    return digest.of_json(
-        {
-            "format": 1,
-            "graph": cut.graph,
-            "tensors": [_tensor_digest(t) for t in cut.tensors],
-            "kept": [list(cut.shapes[i]) for i in cut.kept],
-            "input": {"shape": list(data.sample_shape), "dtype": str(data.train.x.dtype), "scale": data.scale},
-            "torch": _torch(),
-            "batch": batch if batch < SMALL_BATCH else None,
-        }
-    )
-
-
-def _tensor_digest(tensor: Tensor) -> str:
-    found = hashlib.sha256(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-    found.update(raw_bytes(tensor))
-    return found.hexdigest()
-
-
-def _torch() -> str:
-    return ".".join(torch.__version__.split(".")[:2])
-
-
-def _costs(parts: list[_Part], data: Dataset, recipe: Recipe, store: Store) -> Costs:
+def _costs(parts: list[Part], data: Dataset, recipe: Recipe, store: Store) -> Costs:
     fit = parts[0]
     missing = sum(len(part.missing) for part in parts)
     row_bytes = max(part.rows.row_bytes for part in parts)

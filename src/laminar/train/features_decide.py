@@ -82,9 +82,11 @@ def decide(costs: Costs, wish: Wish = "auto") -> Decision:
         return Decision(True, f'the recipe says keep_features = "always" ({numbers}; {size(whole)})', kept, without)
     if whole > costs.budget:
         return Decision(False, f"{size(whole)} would be kept, more than the budget of {size(costs.budget)} ({SETTING})", kept, without)
-    if costs.read >= costs.compute + costs.read_plain:
+    # Rows that are there stay in use even on a slow day: a build that is resumed shall take the route that it began with.
+    slack = 1.0 if costs.missing else 2.0
+    if costs.read >= (costs.compute + costs.read_plain) * slack:
         return Decision(False, f"reading is no cheaper than computing: {numbers}", kept, without)
-    if kept > without * PATIENCE:
+    if costs.missing and kept > without * PATIENCE:
         return Decision(False, f"keeping would cost more than it saves: {numbers}", kept, without)
     return Decision(True, f"{numbers}; {size(whole)} of {size(costs.budget)}", kept, without)
 

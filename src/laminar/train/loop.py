@@ -36,8 +36,7 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
     check_target(recipe.target, data.task)
     dtype.prepare(job.model, recipe)
     scale = dtype.LossScale() if recipe.dtype == "float16" else None
-    run = Run(job, Optimizer(recipe, trainable(job.model)), scale, Tally(classes=data.classes is not None))
-    frozen_state(job)  # frozen tensors are hashed before anything can change them
+    run = Run(job, Optimizer(recipe, trainable(job.model)), scale, Tally(classes=data.classes is not None), frozen_state(job))
 
     saved, notes = checkpoint.newest(job.folder)
     if saved is not None and not belongs(saved, job):
@@ -111,12 +110,11 @@ class _Loop:
             at.stopped = self.reason_to_stop()
             if not at.stopped:
                 self.save_if_due()
-        if self.job.frozen is not None:
-            self.job.frozen.check()
+        self.prove()
         at.metrics = {**at.metrics, "samples_per_second": at.samples / max(at.fit_seconds, 1e-9)}
         at.seconds = self.before + self.clock.monotonic() - self.began
         self.history.tell("end", step=at.step, epoch=at.epoch, why=at.stopped, metrics=at.metrics, seconds=at.seconds)
-        self.save("end")
+        self.save("end", proved=True)
 
     def fit(self) -> None:
         """The rest of an epoch."""
@@ -141,7 +139,7 @@ class _Loop:
             history.step(at.step, at.epoch, value, lr)
             at.step += 1
             at.batch += 1
-            at.samples += len(targets)
+            at.samples += targets.shape[0]
             now = monotonic()
             at.fit_seconds += now - tick
             at.epoch_seconds += now - tick
@@ -225,14 +223,21 @@ class _Loop:
         elif every is not None and self.run.progress.step % every == 0:
             self.save("steps")
 
-    def save(self, why: str) -> None:
+    def save(self, why: str, *, proved: bool = False) -> None:
         at = self.run.progress
-        self.check_finite()  # so that every checkpoint is one to go on from
+        if not proved:
+            self.prove()
         at.seconds = self.before + self.clock.monotonic() - self.began
         self.history.tell("checkpoint", step=at.step, epoch=at.epoch, why=why)
         tensors, state = self.run.capture(self.history.flush())
         checkpoint.write(self.job.folder, at.step, tensors, state)
         self.kept, self.saved = at.step, self.clock.monotonic()
+
+    def prove(self) -> None:
+        """Every checkpoint is one to go on from: finite, and with nothing changed that is frozen."""
+        self.check_finite()
+        if self.job.frozen is not None:
+            self.job.frozen.check()
 
     def check_finite(self) -> None:
         """Parameters only: a buffer may well hold an infinity, as masks do."""

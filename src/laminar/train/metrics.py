@@ -28,7 +28,7 @@ class Tally:
         self._pending: list[tuple[Tensor, Tensor]] = []
 
     def add(self, outputs: Tensor, targets: Tensor, loss: float) -> None:
-        count = len(targets)
+        count = targets.shape[0]
         self.seen += count
         self._loss += loss * count
         if self.classes:

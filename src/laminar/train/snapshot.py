@@ -49,6 +49,7 @@ class Run:
     optimizer: Optimizer
     scale: LossScale | None
     tally: Tally
+    frozen: dict[str, Any]  # as it was at the start: frozen_state()
     progress: Progress = field(default_factory=Progress)
 
     def capture(self, events: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -61,7 +62,7 @@ class Run:
             "recipe": recipe_digest(self.job),
             "samples": len(self.job.data.train),
             "trained": list(self.optimizer.params),
-            "frozen": frozen_state(self.job),
+            "frozen": self.frozen,
             "progress": msgspec.to_builtins(self.progress),
             "tally": self.tally.state(),
             "scale": None if self.scale is None else [self.scale.scale, self.scale.good],
@@ -76,9 +77,8 @@ class Run:
         """The run as it was; L604 unless the checkpoint is of the very same tensors, trained and frozen."""
         state = saved.state
         _same("trained parameters", list(self.optimizer.params), state["trained"])
-        now = frozen_state(self.job)
-        _same("frozen modules", now["modules"], state["frozen"]["modules"])
-        if now["digest"] != state["frozen"]["digest"]:
+        _same("frozen modules", self.frozen["modules"], state["frozen"]["modules"])
+        if self.frozen["digest"] != state["frozen"]["digest"]:
             raise LaminarError("L604", "the checkpoint was trained on other frozen tensors than those of the model now", hint=_AGAIN)
         kept = _under(saved.tensors, "model/")
         own = dict(changing(self.job))
@@ -121,6 +121,7 @@ def changing(job: Job) -> Iterator[tuple[str, Tensor]]:
 
 
 def frozen_state(job: Job) -> dict[str, Any]:
+    """Which modules are frozen, and one digest of their tensors; Frozen.check() compares with this moment from now on."""
     if job.frozen is None:
         return {"modules": [], "digest": digest.of_json({})}
     return {"modules": sorted(job.frozen.paths), "digest": digest.of_json(job.frozen.digest())}

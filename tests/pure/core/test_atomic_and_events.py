@@ -22,7 +22,9 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, "L301"), (errno.EDQUOT, "L301"), (errno.EROFS, "L302"), (errno.EACCES, "L302")])
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.ENOSPC, "L301"), (errno.EDQUOT, "L301"), (errno.EROFS, "L302"), (errno.EACCES, "L302")]
+)
 def test_refusals_of_the_system_are_in_the_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: str) -> None:
     def refuse(fd: int) -> None:
         raise OSError(number, os.strerror(number))

@@ -112,9 +112,13 @@ def test_a_main_block_does_not_run_at_import(root: Path) -> None:
     assert closure("models", "head", root) == before
 
 
-@pytest.mark.parametrize("line", ["from nets.act import *", "from nets import act", "import nets.act", "import importlib; importlib.import_module('nets.act')"])
+@pytest.mark.parametrize(
+    "line", ["from nets.act import *", "from nets import act", "import nets.act", "import importlib; importlib.import_module('nets.act')"]
+)
 def test_every_way_to_import_is_followed(root: Path, line: str) -> None:
-    (root / "other.py").write_text(f"def make():\n    return make_it()\n\ndef make_it():\n    {line if '*' not in line else 'return relu'}\n    return nets\n")
+    (root / "other.py").write_text(
+        f"def make():\n    return make_it()\n\ndef make_it():\n    {line if '*' not in line else 'return relu'}\n    return nets\n"
+    )
     if "*" in line:
         (root / "other.py").write_text(f"{line}\n\ndef make():\n    return relu()\n")
     elif "importlib" not in line:

@@ -36,6 +36,8 @@ def test_a_code_outside_the_catalogue_is_refused() -> None:
         LaminarError("L999", "nothing")
 
 
-@pytest.mark.parametrize(("code", "exit_code"), [("L003", 2), ("L101", 2), ("L203", 2), ("L303", 3), ("L401", 4), ("L601", 6), ("L900", 70)])
+@pytest.mark.parametrize(
+    ("code", "exit_code"), [("L003", 2), ("L101", 2), ("L203", 2), ("L303", 3), ("L401", 4), ("L601", 6), ("L900", 70)]
+)
 def test_exit_codes_go_by_kind(code: str, exit_code: int) -> None:
     assert LaminarError(code, "x").exit_code == exit_code

@@ -35,7 +35,9 @@ def write_idx_folder(folder: Path, *, zipped: bool = True, test: bool = True, co
                 path.write_bytes(data)
 
 
-def write_images(folder: Path, *, classes: tuple[str, ...] = ("cat", "dog", "eel"), each: int = 5, size: int = 6, mode: str = "RGB") -> None:
+def write_images(
+    folder: Path, *, classes: tuple[str, ...] = ("cat", "dog", "eel"), each: int = 5, size: int = 6, mode: str = "RGB"
+) -> None:
     rng = np.random.default_rng(3)
     for name in classes:
         (folder / name).mkdir(parents=True, exist_ok=True)

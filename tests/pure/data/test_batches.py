@@ -143,12 +143,15 @@ def test_an_abandoned_epoch_goes_on_where_it_was_left_or_starts_anew() -> None:
         assert equal(run(batches, 0), whole)
 
 
-def test_an_error_while_gathering_reaches_the_caller() -> None:
+def test_an_error_while_gathering_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    def torn(*_: object) -> None:
+        raise OSError("the disk is gone")
+
     x, y = samples(20)
     with Batches(x, y, batch=4, seed=0) as batches:
-        batches._gather.inputs[0] = np.zeros((20, 3), dtype=np.uint8)  # no longer fits its buffer
+        monkeypatch.setattr(type(batches._gather), "fill", torn)
         for _ in range(2):
-            with pytest.raises(ValueError):
+            with pytest.raises(OSError, match="the disk is gone"):
                 run(batches, 0)
 
 
@@ -164,9 +167,15 @@ def test_the_thread_ends_when_batches_are_forgotten() -> None:
 
 def test_the_thread_ends_on_an_exception() -> None:
     x, y = samples(20)
-    with pytest.raises(RuntimeError, match="mine"), Batches(x, y, batch=4, seed=0) as batches:
-        for _ in batches.epoch(0):
-            raise RuntimeError("mine")
+    batches = Batches(x, y, batch=4, seed=0)
+
+    def fail() -> None:
+        with batches:
+            for _ in batches.epoch(0):
+                raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        fail()
     assert not threads()
     with pytest.raises(ValueError, match="closed"):
         next(batches.epoch(0))

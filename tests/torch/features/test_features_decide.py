@@ -51,6 +51,13 @@ def test_rows_that_are_there_cost_no_writing() -> None:
     assert decide(dataclasses.replace(DEAR, epochs=1, write=5e-4, missing=0, kept=70_000)).keep
 
 
+def test_a_slow_day_does_not_change_the_route_of_rows_that_are_there() -> None:
+    there = dataclasses.replace(DEAR, compute=1e-5, read=1.5e-5, missing=0, kept=70_000)
+    assert decide(there).keep
+    assert not decide(dataclasses.replace(there, missing=1)).keep
+    assert not decide(dataclasses.replace(there, read=3e-5)).keep
+
+
 def test_the_budget_counts_what_is_there_too() -> None:
     tight = dataclasses.replace(DEAR, budget=70_000_000)
     assert decide(tight).keep

@@ -83,11 +83,15 @@ def test_what_was_not_committed_is_cut_off_by_the_next_append(tmp_path: Path) ->
     half = opened(tmp_path)
     half.append(*rows_of(range(100, 200)))
     half.close()
+    half.append(*rows_of(range(5, 6)))  # by the same object
+    half.commit()
+    half.close()
+    assert holds(half, range(6))
     with open(tmp_path / "t1.bin", "ab") as file:
         file.write(b"garbage")
     rows = opened(tmp_path)
-    assert rows.rows == 5
-    rows.append(*rows_of(range(5, 8)))
+    assert rows.rows == 6
+    rows.append(*rows_of(range(6, 8)))
     rows.commit()
     rows.close()
     assert holds(opened(tmp_path), range(8))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,36 @@ from laminar.core.events import Event, nowhere
 from laminar.data.dataset import Dataset, Split
 from laminar.data.spec import AugmentSpec
 from laminar.model.freeze import freeze
+from laminar.model.graph import export_forms, load_forms
+from laminar.model.weights import state
 from laminar.store.store import Store
 from laminar.train.evaluate import evaluate
 from laminar.train.features import KeptFeatures, NotKept, prepare_features
-from laminar.train.job import Route
+from laminar.train.job import Job, Route
 from laminar.train.kept import describe_features
+from laminar.train.loop import train
 from laminar.train.recipe import Recipe
 
 ALWAYS = Recipe(epochs=3, batch=16, keep_features="always")
+
+
+class CountingHead(nn.Module):
+    """Puts another tensor in the place of its buffer at every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, 8))
+        self.head = nn.Linear(8, 3)
+        self.register_buffer("steps", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.steps = self.steps + 1
+        return self.head(self.body(x)) * (1 + 0.01 * self.steps)
+
+
 CASES: list[Any] = [
+    pytest.param(CountingHead, ["body"], "adam", id="a buffer that is replaced, adam"),
     pytest.param(Cnn, ["features"], "adam", id="batchnorm and dropout, adam"),
     pytest.param(Cnn, ["features"], "sgd", id="batchnorm and dropout, sgd"),
     pytest.param(Residual, ["body"], "adam", id="residual, adam"),
@@ -65,6 +87,35 @@ def test_the_same_seed_gives_the_same_weights_with_and_without(kind: Any, paths:
     whole = evaluate(plain, [dataset.test.x], dataset.test.y, task="classification")
     parts = evaluate(kept.test.module, kept.test.inputs, dataset.test.y, task="classification")
     assert parts == pytest.approx(whole, abs=1e-6)
+
+
+@pytest.mark.parametrize("batch", [8, 32])
+def test_the_loop_gives_the_same_weights_and_metrics_with_and_without(batch: int, store: Store, tmp_path: Path) -> None:
+    dataset = data(train=90)
+    recipe = Recipe(epochs=3, batch=batch, lr=0.01, schedule="cosine", keep_features="always", seed=5)
+    outcomes = []
+    for keep in (False, True):
+        model, frozen = frozen_model(Cnn, ["features"])
+        kept = kept_features(model, frozen, dataset, store, recipe) if keep else None
+        routes = {"fit": kept.fit, "test": kept.test} if kept else {}
+        job = Job(
+            name="x", model=model, data=dataset, recipe=recipe, frozen=frozen, folder=tmp_path / str(keep), tensorboard=False, **routes
+        )
+        outcomes.append((train(job).metrics, model.state_dict()))
+    (plain, expected), (metrics, found) = outcomes
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+    assert {k: metrics[k] for k in ("loss", "accuracy")} == pytest.approx({k: plain[k] for k in ("loss", "accuracy")}, abs=1e-6)
+
+
+def test_a_model_loaded_from_its_graph_is_cut_like_its_source(store: Store) -> None:
+    source, _ = frozen_model(Residual, ["body"])
+    forms = export_forms(source, torch.rand(3, 1, 8, 8))
+    loaded = load_forms(forms.train, forms.eval, state(source)[0])
+    dataset = data()
+    kept = kept_features(loaded, freeze(loaded, ["body"]), dataset, store)
+    assert kept.note == ""  # cut in its graph
+    again = kept_features(*frozen_model(Residual, ["body"]), dataset, store)
+    assert (again.fkey, again.computed) == (kept.fkey, 0)
 
 
 def test_preparing_leaves_the_model_and_the_random_state_alone(store: Store) -> None:
@@ -212,7 +263,7 @@ def test_a_flipped_bit_in_kept_rows_is_found_and_computed_again(store: Store) ->
 
 
 def test_killed_while_computing_the_next_build_goes_on_behind_what_was_committed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laminar.train.features.COMMIT_BYTES", 1)  # every chunk
+    monkeypatch.setattr("laminar.train.features_part.COMMIT_BYTES", 1)  # every chunk
     dataset = data(train=96, test=20)
 
     def die_late(event: Event) -> None:
@@ -228,7 +279,7 @@ def test_killed_while_computing_the_next_build_goes_on_behind_what_was_committed
 
 def test_rows_that_are_not_what_the_prefix_computes_are_thrown_away(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = data()
-    monkeypatch.setattr("laminar.train.features._key", lambda *_: "f" * 64)  # a key that fails to tell prefixes apart
+    monkeypatch.setattr("laminar.train.features_part.key_of", lambda *_: "f" * 64)  # a key that fails to tell prefixes apart
     kept_features(*frozen_model(Cnn, ["features"], seed=4), dataset, store)
     second = kept_features(*frozen_model(Cnn, ["features"]), dataset, store)
     assert second.computed == 116

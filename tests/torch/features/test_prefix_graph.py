@@ -64,6 +64,21 @@ def test_pooling_and_flattening_after_the_frozen_modules_are_kept_and_idle_dropo
     assert "flatten" in prefix.fit.modules
 
 
+class DropFirst(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, 4))
+        self.head = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x))
+
+
+def test_dropout_of_the_trained_part_does_not_make_two_prefixes_of_one() -> None:
+    _, _, prefix = cut(DropFirst, ["body"])
+    assert prefix.fit.graph == prefix.test.graph
+
+
 def test_the_suffix_shares_parameters_and_buffers_with_the_model() -> None:
     model, _, prefix = cut(Cnn, ["features"])
     own = {id(t) for t in (*model.parameters(), *model.buffers())}
@@ -194,8 +209,19 @@ class Shared(nn.Module):
         return self.head(value) + self.head(before) + alias.sum((1, 2)).unsqueeze(1)
 
 
-def test_writes_through_a_view_are_seen_by_every_name_of_the_storage() -> None:
-    model, frozen, prefix = cut(Shared, ["body"])
+class Sliced(Shared):
+    """As Shared, through a slice that would be a smaller feature of its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        value = self.body(x.flatten(1))
+        part = value[:, :2]
+        part.add_(self.bias[:2])
+        return self.head(value)
+
+
+@pytest.mark.parametrize("kind", [Shared, Sliced])
+def test_writes_through_a_view_are_seen_by_every_name_of_the_storage(kind: Any) -> None:
+    model, frozen, prefix = cut(kind, ["body"])
     model.train()
     frozen.keep()
     features = prefix.fit.features(X)

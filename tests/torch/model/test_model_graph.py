@@ -233,7 +233,7 @@ def test_structure_ignores_weights_batch_size_class_names_and_refactoring() -> N
 
         def forward(self, images: Tensor) -> Tensor:
             features = self.features(images)
-            flat = features.view(len(features), -1)
+            flat = features.view(images.size(0), -1)
             logits: Tensor = self.head(flat)
             return logits
 

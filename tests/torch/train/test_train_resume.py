@@ -172,7 +172,7 @@ def test_frozen_tensors_are_not_in_the_file(tmp_path: Path) -> None:
     assert saved is not None
     assert not [name for name in saved.tensors if "features" in name]
     assert {"model/head.0.weight", "model/head.1.running_mean", "optimizer/mean/head.0.weight", "rng"} <= saved.tensors.keys()
-    assert saved.state["frozen"]["modules"] == ["features"]
+    assert "features" in saved.state["frozen"]["modules"]
 
 
 def test_a_route_on_kept_features_trains_the_model_like_the_plain_one(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import zlib
 from math import prod
@@ -30,7 +29,7 @@ def read_idx(path: Path) -> tuple[Array, str]:
     shape = [int(n) for n in np.frombuffer(data, dtype=">u4", count=rank, offset=4)]
     expected = start + prod(shape) * dtype.itemsize
     if len(data) != expected or broken:
-        wrong = "is truncated" if len(data) < expected else "has bytes left over" if len(data) > expected else "is damaged"
+        wrong = "has bytes left over" if len(data) > expected else "is damaged" if "error" in broken.lower() else "is truncated"
         unzipped = " unzipped" if path.suffix == ".gz" else ""
         raise LaminarError(
             "L102",
@@ -46,14 +45,19 @@ def _unzipped(path: Path) -> tuple[bytearray, str]:
     data = bytearray()
     try:
         with open(path, "rb") as file:
-            zipped = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rb") if zipped else open(path, "rb") as file:
-            while chunk := file.read(1 << 20):
-                data += chunk
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            if file.read(2) != b"\x1f\x8b":
+                file.seek(0)
+                data += file.read()
+                return data, ""
+            file.seek(0)
+            # Not the gzip module: on a broken file it drops what it had of the last megabyte.
+            stream = zlib.decompressobj(wbits=31)
+            while chunk := stream.unused_data or file.read(1 << 16):
+                if stream.eof:
+                    stream = zlib.decompressobj(wbits=31)
+                data += stream.decompress(chunk)
+        return data, "" if stream.eof else "the gzip stream ends early"
+    except zlib.error as error:
         return data, str(error)
     except OSError as error:
-        raise LaminarError(
-            "L102", f"{path} cannot be read: {error.strerror or error}", hint="check the file and its permissions"
-        ) from error
-    return data, ""
+        raise LaminarError("L102", f"{path} cannot be read: {error.strerror}", hint="check the file and its permissions") from error

@@ -14,12 +14,14 @@ from laminar.data.dataset import Array
 
 def read_npz(path: Path) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
+        with open(path, "rb") as opened:  # by ourselves: numpy would leave it open where the zip is broken
+            file = np.load(opened, allow_pickle=False)
+            if isinstance(file, np.ndarray):
                 raise LaminarError(
                     "L102", f"{path} holds a single array, expected an npz with x and y", hint="write it with numpy.savez(file, x=x, y=y)"
                 )
-            return {name: file[name] for name in file.files}
+            with file:
+                return {name: file[name] for name in file.files}
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, OSError) as error:
         if isinstance(error, PermissionError):
             raise LaminarError("L102", f"{path} cannot be read: {error.strerror}", hint="check its permissions") from error

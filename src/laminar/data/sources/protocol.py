@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -28,7 +28,8 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Source(Protocol):
-    kind: ClassVar[str]
+    @property
+    def kind(self) -> str: ...
 
     def contents(self, memory: Memory) -> Contents:
         """Cheap when `memory` knows the files; opens no data then."""

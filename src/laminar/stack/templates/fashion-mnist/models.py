@@ -12,7 +12,9 @@ class ConvNet(nn.Module):
             modules += [nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(), nn.MaxPool2d(2)]
             before = after
         self.features = nn.Sequential(*modules, nn.Flatten())
-        self.head = nn.Sequential(nn.Linear(before * (28 // 2 ** len(channels)) ** 2, 64), nn.ReLU(), nn.Dropout(0.25), nn.Linear(64, classes))
+        self.head = nn.Sequential(
+            nn.Linear(before * (28 // 2 ** len(channels)) ** 2, 64), nn.ReLU(), nn.Dropout(0.25), nn.Linear(64, classes)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.features(x))

@@ -1,0 +1,183 @@
+"""The contract of a remote against real servers: ftp, http, s3, sftp. And what happens when they are not what they should be."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from servers_for_remotes import deaf_server, ftp_server, http_server, sftp_server
+
+from laminar.core.errors import LaminarError
+from laminar.store import drivers
+from laminar.store.remote import Remote, pull, push
+from laminar.store.repair import repair
+from laminar.store.store import Store
+from laminar.store.verify import verify
+from laminar.testing.remote_contract import RemoteContract, sample_layer
+
+USER = "ann:" + quote("p@ss/word", safe="")
+
+
+class TestFtp(RemoteContract):
+    @pytest.fixture
+    def write_url(self, tmp_path: Path) -> Iterator[str]:
+        (tmp_path / "ftp").mkdir()
+        with ftp_server(tmp_path / "ftp") as port:
+            yield f"ftp://{USER}@127.0.0.1:{port}/models/deep"
+
+    @pytest.fixture
+    def read_url(self, write_url: str) -> str:
+        return write_url
+
+
+class TestSftp(RemoteContract):
+    @pytest.fixture
+    def write_url(self, tmp_path: Path) -> Iterator[str]:
+        (tmp_path / "sftp").mkdir()
+        with sftp_server(tmp_path / "sftp") as port:
+            yield f"ssh://ann:secret@127.0.0.1:{port}/models"
+
+    @pytest.fixture
+    def read_url(self, write_url: str) -> str:
+        return write_url.replace("ssh://", "sftp://")
+
+
+class TestHttp(RemoteContract):
+    """Written as a folder, read over http."""
+
+    @pytest.fixture
+    def write_url(self, tmp_path: Path) -> str:
+        (tmp_path / "www" / "models").mkdir(parents=True)
+        return str(tmp_path / "www" / "models")
+
+    @pytest.fixture
+    def read_url(self, tmp_path: Path, write_url: str) -> Iterator[str]:
+        assert write_url
+        with http_server(tmp_path / "www") as port:
+            yield f"http://127.0.0.1:{port}/models"
+
+
+_buckets = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        yield "http://{}:{}".format(*server.get_host_and_port())
+    finally:
+        server.stop()
+
+
+class TestS3(RemoteContract):
+    @pytest.fixture
+    def write_url(self, s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
+        import boto3
+
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", s3)
+        bucket = f"bucket{next(_buckets)}"
+        boto3.client("s3", endpoint_url=s3).create_bucket(Bucket=bucket)
+        return f"s3://{bucket}/models"
+
+    @pytest.fixture
+    def read_url(self, s3: str, write_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+        monkeypatch.delenv("AWS_ENDPOINT_URL")
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3)
+        return write_url
+
+    def test_the_endpoint_may_stand_in_the_url(self, write_url: str, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("AWS_ENDPOINT_URL")
+        remote = Remote.at(f"{write_url}?endpoint={s3}")
+        remote.put("layers/a.json", b"x")
+        assert remote.read("layers/a.json") == b"x"
+
+    def test_a_bucket_that_is_not_there(self, write_url: str, here: Store) -> None:
+        layer = sample_layer(here)
+        remote = Remote.at(write_url.replace("bucket", "nobucket"))
+        with pytest.raises(LaminarError) as caught:
+            push(here, remote, layer.id)
+        assert caught.value.code in ("L402", "L404")
+
+
+def test_http_cannot_be_written(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "s")
+    layer = sample_layer(store)
+    with http_server(tmp_path) as port, pytest.raises(LaminarError, match="read only") as caught:
+        push(store, Remote.at(f"http://127.0.0.1:{port}/"), layer.id, ["digits/head"])
+    assert caught.value.code == "L404"
+
+
+def test_ftp_without_permission_to_write(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "s")
+    layer = sample_layer(store)
+    (tmp_path / "ftp").mkdir()
+    with ftp_server(tmp_path / "ftp", may_write=False) as port, pytest.raises(LaminarError) as caught:
+        push(store, Remote.at(f"ftp://{USER}@127.0.0.1:{port}/"), layer.id, ["digits/head"])
+    assert caught.value.code == "L404"
+    assert "p@ss" not in str(caught.value)
+    assert "p%40ss" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["ftp", "ssh"])
+def test_a_wrong_password(tmp_path: Path, scheme: str) -> None:
+    server = ftp_server if scheme == "ftp" else sftp_server
+    with server(tmp_path) as port, pytest.raises(LaminarError, match="(?i)authentication") as caught:
+        Remote.at(f"{scheme}://ann:wrong@127.0.0.1:{port}/x")
+    assert caught.value.code == "L401"
+    assert "wrong" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://127.0.0.1:{}/x", "ssh://a:b@127.0.0.1:{}/x", "http://127.0.0.1:{}/x", "s3://b/x?endpoint=http://127.0.0.1:{}"]
+)
+def test_a_server_that_never_answers(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deadline ends every wait. (Shorter here than for users.)"""
+    monkeypatch.setattr(drivers, "CONNECT", 0.3)
+    monkeypatch.setattr(drivers, "READ", 0.3)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    start = time.monotonic()
+    with deaf_server() as port, pytest.raises(LaminarError, match="cannot be reached") as caught:
+        pull(Store.open(tmp_path / "s"), Remote.at(url.format(port)), "digits/head")
+    assert caught.value.code == "L401"
+    assert time.monotonic() - start < 15
+
+
+def test_http_and_s3_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    with deaf_server() as port:
+        pass
+    for url in (f"http://127.0.0.1:{port}/x", f"s3://b/x?endpoint=http://127.0.0.1:{port}"):
+        start = time.monotonic()
+        with pytest.raises(LaminarError, match=f"127.0.0.1:{port}") as caught:
+            pull(Store.open(tmp_path / "s"), Remote.at(url), "digits/head")
+        assert caught.value.code == "L401"
+        assert time.monotonic() - start < 10
+
+
+def test_repair_over_the_wire(tmp_path: Path) -> None:
+    """The remote that was used for a push is remembered, and heals a flipped bit later."""
+    store = Store.open(tmp_path / "s")
+    layer = sample_layer(store)
+    (tmp_path / "ftp").mkdir()
+    with ftp_server(tmp_path / "ftp") as port:
+        push(store, Remote.at(f"ftp://{USER}@127.0.0.1:{port}/"), layer.id, ["digits/head"])
+        path = store.objects.path(layer.tensors["w"].digest)
+        path.chmod(0o644)
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+        done = repair(store, verify(store))
+        assert (len(done.mended), done.left) == (1, [])
+    assert store.complete(layer.id)
