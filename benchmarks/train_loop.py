@@ -179,7 +179,9 @@ def laminar(x: Any, y: Any, model: Any, batch: int, epochs: int) -> Timer:
     data = Dataset(Split(x, y), Split(x[:batch], y[:batch]), tuple(map(str, range(10))))  # a test split too small to matter
     with tempfile.TemporaryDirectory() as folder:
         recipe = Recipe(epochs=epochs, batch=batch, lr=LR)
-        job = Job(name="benchmark", model=model, data=data, recipe=recipe, frozen=None, folder=Path(folder), clock=SYSTEM, tensorboard=False)
+        job = Job(
+            name="benchmark", model=model, data=data, recipe=recipe, frozen=None, folder=Path(folder), clock=SYSTEM, tensorboard=False
+        )
         timer = Timer()
 
         def watch(event: dict[str, Any]) -> None:
@@ -280,7 +282,9 @@ def main() -> int:
     found: dict[str, list[dict[str, float]]] = {}
     missed: list[str] = []
     contenders = [Contender(name, args.lightning_python if name == "lightning" else sys.executable, args.threads) for name in names]
-    print(f"torch {contenders[0].torch}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, {args.threads} threads")
+    print(
+        f"torch {contenders[0].torch}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, {args.threads} threads"
+    )
     print(f"{args.rounds} rounds, {args.epochs} epochs each; ratio = Laminar's speed / the contender's\n")
     print(f"{'':10}{'':18}{'samples/s':>12}{'ratio':>9}{'by cpu':>9}{'bar':>7}{'learnt':>9}")
     try:
@@ -292,9 +296,7 @@ def main() -> int:
             for number in range(args.rounds):
                 turn = contenders[number % len(contenders) :] + contenders[: number % len(contenders)]
                 for contender in turn:
-                    rounds[contender.name].append(
-                        contender.measure(model=model, batch=batch, samples=samples, epochs=args.epochs)
-                    )
+                    rounds[contender.name].append(contender.measure(model=model, batch=batch, samples=samples, epochs=args.epochs))
             found |= {f"{config} {name}": results for name, results in rounds.items()}
             for name in names:
                 wall, cpu = (

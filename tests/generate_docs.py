@@ -1,25 +1,33 @@
-"""The generated pages: docs/ref-cli.md (from `laminar VERB --help`) and docs/errors/README.md (from the catalogue).
+"""The generated pages: docs/ref-cli.md (from the verbs) and docs/errors/README.md (from the catalogue).
 
 python -m tests.generate_docs            writes them (`make docs`)
 python -m tests.generate_docs --check    says which of them are not what would be written
+
+The command reference is made from what `--help` is made from, the signature and docstring of each verb, and not from its text: that
+differs from one version of typer to the next.
 """
 
 from __future__ import annotations
 
-import os
+import inspect
 import sys
+import typing
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from laminar.cli.verbs import VERBS, app
+from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
+
+from laminar.cli import verbs
 from laminar.core.errors import CATALOGUE, LaminarError
 
 DOCS = Path(__file__).parents[1] / "docs"
-WIDTH = "100"
 
 CLI = """\
 # Reference: the command line
 
-Generated from `laminar VERB --help` by `make docs`.
+Made by `make docs` from what `laminar VERB --help` says.
 
 Results go to stdout, progress and remarks to stderr. Verbs that list or report take `--json`; [ref-json.md](ref-json.md) has the shapes.
 
@@ -31,9 +39,13 @@ Exit codes: 0 done, 2 your input, 3 the store, 4 a remote, 6 training failed, 70
 
 ## laminar
 
-```text
-{help}
-```
+`laminar [OPTIONS] VERB [ARGS]...`
+
+{options}
+
+| verb | |
+|---|---|
+{verbs}
 """
 
 ERRORS = """\
@@ -53,19 +65,58 @@ KINDS = {
 }
 
 
-def help_of(*words: str) -> str:
-    """What `laminar … --help` prints on a terminal of WIDTH columns."""
-    from typer.testing import CliRunner
+def parameters(function: Any) -> list[tuple[str, ParameterInfo, Any, bool]]:
+    """(name, what typer is told of it, default, may be given several times) of every parameter of a verb."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    found = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        kind, info = typing.get_args(hints[name])[:2]
+        found.append((name, info, parameter.default, "list[" in str(kind)))
+    return found
 
-    done = CliRunner().invoke(app, [*words, "--help"], prog_name="laminar", env={"COLUMNS": WIDTH, "NO_COLOR": "1", "TERM": "dumb"})
-    if done.exit_code:
-        raise RuntimeError(f"laminar {' '.join(words)} --help failed: {done.output}") from done.exception
-    return "\n".join(line.rstrip() for line in done.output.strip("\n").splitlines())
+
+def option_text(name: str, info: OptionInfo, default: Any) -> str:
+    given = [info.default, *(info.param_decls or ())]  # in Annotated, typer takes the first word for the default and sorts it out later
+    words = [word for word in given if isinstance(word, str) and word.startswith("-")] or ["--" + name.replace("_", "-")]
+    value = "" if isinstance(default, bool) else " " + (info.metavar or name.upper())
+    return ", ".join(f"{word}{value}" for word in words)
+
+
+def argument_text(name: str, info: ArgumentInfo, default: Any, many: bool) -> str:
+    word = (info.metavar or name.rstrip("_").upper()).strip("[].")
+    word = f"{word}..." if many else word
+    return word if default is inspect.Parameter.empty else f"[{word}]"
+
+
+def tables(function: Any) -> tuple[str, str]:
+    """The usage, and a table of arguments and options."""
+    usage, rows = [], []
+    for name, info, default, many in parameters(function):
+        if isinstance(info, ArgumentInfo):
+            text = argument_text(name, info, default, many)
+            usage.append(text)
+        else:
+            assert isinstance(info, OptionInfo)
+            text = option_text(name, info, default)
+            short = text.split(", ")[0]
+            usage.append(short if default is inspect.Parameter.empty else f"[{short}]")
+        # paths with slashes, whatever the machine
+        said = default.as_posix() if isinstance(default, Path) else default
+        shown = f" Default: `{said}`." if said not in (None, False, inspect.Parameter.empty) else ""
+        rows.append(f"| `{text}` | {(info.help or '').replace('|', 'or')}{shown} |")
+    return " ".join(usage), "\n".join(["| | |", "|---|---|", *rows]) if rows else ""
+
+
+def verb_section(verb: str, module: ModuleType) -> str:
+    usage, rows = tables(module.run)
+    parts = [f"## laminar {verb}", f"`{f'laminar {verb} {usage}'.strip()}`", inspect.cleandoc(module.__doc__ or ""), rows]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def cli_page() -> str:
-    parts = [CLI.format(help=help_of())]
-    parts += [f"## laminar {verb}\n\n```text\n{help_of(verb)}\n```\n" for verb in VERBS]
+    listed = "\n".join(f"| [{verb}](#laminar-{verb}) | {line} |" for verb, (_, line) in verbs.VERBS.items())
+    parts = [CLI.format(options=tables(verbs._options)[1], verbs=listed)]
+    parts += [verb_section(verb, import_module(f"laminar.cli.{module}")) for verb, (module, _) in verbs.VERBS.items()]
     return "\n".join(parts)
 
 
@@ -82,7 +133,6 @@ PAGES = {DOCS / "ref-cli.md": cli_page, DOCS / "errors" / "README.md": errors_pa
 
 
 def main() -> int:
-    os.environ["COLUMNS"] = WIDTH
     stale = [page for page, make in PAGES.items() if not page.exists() or page.read_text(encoding="utf-8") != make()]
     for page in stale:
         if "--check" in sys.argv:

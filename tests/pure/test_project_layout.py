@@ -54,7 +54,9 @@ def test_every_package_has_a_map(package: Path) -> None:
 def test_package_maps_name_files_that_are_there(package: Path) -> None:
     """A file named in a package's docstring is in that package, or says where else it is."""
     named = set(re.findall(r"(?<![\w/])([a-z_]+\.py)\b", ast.get_docstring(ast.parse(package.read_text())) or ""))
-    there = {path.name for path in package.parent.glob("*.py")} | {path.name for path in SOURCE.rglob("*.py") if path.parent != package.parent}
+    there = {path.name for path in package.parent.glob("*.py")} | {
+        path.name for path in SOURCE.rglob("*.py") if path.parent != package.parent
+    }
     assert named <= there
 
 
@@ -65,7 +67,9 @@ def test_no_torch_where_none_belongs(folder: str) -> None:
     assert loaded(f"import importlib\nfor name in {modules!r}: importlib.import_module(name)") == []
 
 
-@pytest.mark.parametrize("line", ["--help", "--version", "init lab", "status", "status --json", "explain head", "log", "tag", "build --dry-run"])
+@pytest.mark.parametrize(
+    "line", ["--help", "--version", "init lab", "status", "status --json", "explain head", "log", "tag", "build --dry-run"]
+)
 def test_verbs_that_need_no_torch_load_none(line: str, tmp_path: Path) -> None:
     folder = tmp_path / "project"
     from laminar.stack.init import init
@@ -91,7 +95,9 @@ def test_importing_laminar_is_light() -> None:
 def loaded(program: str, folder: Path | None = None, heavy: tuple[str, ...] = ("torch",)) -> list[str]:
     """Which of the heavy libraries a program loaded."""
     tail = f"\nprint('loaded', [name for name in {heavy!r} if name in sys.modules], file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", "import sys\n" + program + tail], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys\n" + program + tail], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     found: list[str] = ast.literal_eval(done.stderr.splitlines()[-1].removeprefix("loaded "))
     return found

@@ -19,7 +19,7 @@ from laminar.model.freeze import freeze
 from laminar.stack.keep import About, keep
 from laminar.stack.key import located
 from laminar.stack.make import make, outputs_of
-from laminar.stack.plan import FINISHED, Step
+from laminar.stack.plan import FINISHED, Step, fingerprint_folder
 from laminar.stack.read import StackFile
 from laminar.store.manifest import BuildRecord
 from laminar.store.store import Store
@@ -43,7 +43,7 @@ def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str
     assert step.key is not None and step.inputs is not None
     where = file.where_layer(layer.name)
     try:
-        data = open_data(spec, file.root)
+        data = open_data(spec, file.root, cache=fingerprint_folder(store))
     except LaminarError as error:
         raise located(error, file.where("data", layer.data, "source"), f"data.{layer.data}") from error
     folder = store.run_folder(run)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, Protocol, final
-from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit, urlunsplit
 
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 
 CONNECT: Final = 5.0
-READ: Final = 30.0
+READ: Final = 15.0
 EXTRAS: Final = {"http": "http", "https": "http", "s3": "s3", "ssh": "ssh", "sftp": "ssh"}
 
 
@@ -96,12 +96,19 @@ class Folder:
 
 @final
 class Fsspec:
-    """Whatever fsspec can reach. `replaces`: its put is atomic by itself, as object stores' are; else a temporary name is used."""
+    """Whatever fsspec can reach.
 
-    def __init__(self, fs: Any, root: str, *, writable: bool = True, replaces: bool = False, workers: int = 1) -> None:
+    `replaces`: its put is atomic by itself and needs no folders, as in object stores; else a temporary name is used.
+    `quotes`: paths are parts of a URL, so that a % in a name must be written %25.
+    """
+
+    def __init__(
+        self, fs: Any, root: str, *, writable: bool = True, replaces: bool = False, quotes: bool = False, workers: int = 1
+    ) -> None:
         self._fs = fs
         self._root = root.rstrip("/")
         self._replaces = replaces
+        self._quotes = quotes
         self._made: set[str] = set()
         self.writable = writable
         self.workers = workers
@@ -123,17 +130,17 @@ class Fsspec:
         except (FileNotFoundError, NotADirectoryError):
             return {}
         names = ((item["name"].rstrip("/").rsplit("/", 1)[-1], item) for item in found)
-        return {name: item["size"] if item["type"] == "file" else None for name, item in names if name}
+        return {unquote(name) if self._quotes else name: item["size"] if item["type"] == "file" else None for name, item in names if name}
 
     def _put(self, path: str, store: Callable[[str], None]) -> None:
         place = self._at(path)
+        if self._replaces:
+            store(place)
+            return
         folder = place.rsplit("/", 1)[0]
         if folder not in self._made:
             self._fs.makedirs(folder, exist_ok=True)
             self._made.add(folder)
-        if self._replaces:
-            store(place)
-            return
         temporary = f"{folder}/.{os.urandom(8).hex()}.tmp"
         try:
             store(temporary)
@@ -144,7 +151,7 @@ class Fsspec:
             raise
 
     def _at(self, path: str) -> str:
-        return f"{self._root}/{path}".rstrip("/")
+        return f"{self._root}/{quote(path) if self._quotes else path}".rstrip("/")
 
 
 @final
@@ -206,7 +213,7 @@ def _http(url: str) -> Driver:
     fs = _filesystem(
         "http", client_kwargs={"timeout": ClientTimeout(total=None, sock_connect=CONNECT, sock_read=READ)}, use_listings_cache=False
     )
-    return Fsspec(fs, url, writable=False, workers=4)
+    return Fsspec(fs, url, writable=False, quotes=True, workers=4)
 
 
 def _ftp(url: str) -> Driver:
@@ -232,7 +239,24 @@ def _ssh(url: str) -> Driver:
         options["username"] = unquote(parts.username)
     if parts.password is not None:  # said outright: do not try keys first
         options |= {"password": unquote(parts.password), "look_for_keys": False, "allow_agent": False}
-    fs = _filesystem("sftp", host=parts.hostname or "", **options)
+    _filesystem("file")  # fsspec itself
+    with _explaining_imports("ssh"):
+        import paramiko  # type: ignore[import-untyped]
+        from fsspec.implementations.sftp import SFTPFileSystem
+
+    class Checked(SFTPFileSystem):  # type: ignore[misc]
+        """fsspec's takes any key for any host. This one refuses a host whose key is not the one in known_hosts."""
+
+        cachable = False
+
+        def _connect(self) -> None:
+            self.client = paramiko.SSHClient()
+            self.client.load_system_host_keys()
+            self.client.set_missing_host_key_policy(paramiko.AutoAddPolicy())  # a new host is taken at its word, as by `accept-new`
+            self.client.connect(self.host, **self.ssh_kwargs)
+            self.ftp = self.client.open_sftp()
+
+    fs = Checked(host=parts.hostname or "", **options)
     fs.ftp.get_channel().settimeout(READ)
     return Fsspec(fs, unquote(parts.path))
 
@@ -243,7 +267,7 @@ def _s3(url: str) -> Driver:
     fs = _filesystem(
         "s3",
         endpoint_url=endpoint,
-        config_kwargs={"connect_timeout": CONNECT, "read_timeout": READ, "retries": {"max_attempts": 1}},
+        config_kwargs={"connect_timeout": CONNECT, "read_timeout": READ, "retries": {"max_attempts": 0}},
         use_listings_cache=False,
     )
     fs.retries = 2
@@ -251,10 +275,16 @@ def _s3(url: str) -> Driver:
 
 
 def _filesystem(protocol: str, **options: Any) -> Any:
-    try:
+    with _explaining_imports(protocol):
         import fsspec  # 180 ms to import: only who goes out pays
 
         return fsspec.filesystem(protocol, skip_instance_cache=True, **options)
+
+
+@contextlib.contextmanager
+def _explaining_imports(protocol: str) -> Iterator[None]:
+    try:
+        yield
     except ImportError as error:
         extra = EXTRAS.get(protocol, protocol)
         raise LaminarError(

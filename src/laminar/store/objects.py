@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -36,6 +37,7 @@ class Objects:
         self._root = f"{layout.objects}{os.sep}"  # by hand: a Path each time costs more than the system call
         self._guard = guard  # the lock that gc holds while it deletes
         self._clock = clock
+        self._mutex = threading.Lock()  # threads of one put wait here, quickly, and not for each other's file lock
         self.index = Index(layout.index, layout.tmp)
 
     def path(self, digest: str) -> Path:
@@ -110,12 +112,12 @@ class Objects:
                 return False
             if error.code != "L303":
                 raise
-            with self._guard(), contextlib.suppress(FileNotFoundError):
+            with self._mutex, self._guard(), contextlib.suppress(FileNotFoundError):
                 self.path(name).unlink()
             return False
         if self._clock.now() - seen[1] / 1e9 < GRACE / 2:
             return True
-        with self._guard():
+        with self._mutex, self._guard():
             try:
                 os.utime(self.path(name))
                 self.index.add([(name, self._seen(name))])
@@ -140,13 +142,7 @@ class Objects:
                     def place(name: str) -> None:
                         os.fchmod(file.fileno(), 0o444)
                         os.fsync(file.fileno())
-                        target = self.path(name)
-                        try:
-                            os.replace(temp, target)
-                        except FileNotFoundError:
-                            target.parent.mkdir(parents=True, exist_ok=True)
-                            atomic.fsync_folder(target.parent.parent)
-                            os.replace(temp, target)
+                        self._rename(temp, name)
                         self.index.add([(name, signature(os.fstat(file.fileno())))])
 
                     yield file, place
@@ -176,19 +172,13 @@ class Objects:
         with atomic.explaining_os_errors(self._layout.objects):
             list(each(sync_file, [temp for temp, _ in staged]))
             for temp, name in staged:
-                target = self.path(name)
-                try:
-                    os.replace(temp, target)
-                except FileNotFoundError:
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    atomic.fsync_folder(target.parent.parent)
-                    os.replace(temp, target)
+                self._rename(temp, name)
             self.index.add([(name, self._seen(name)) for _, name in staged])
             self.sync_folders([name for _, name in staged], each)
 
     def sync_folders(self, names: Iterable[str], each: Each = map) -> None:
         """Make the placing of these objects survive a power cut."""
-        list(each(atomic.fsync_folder, sorted({self.path(name).parent for name in names})))
+        list(each(atomic.fsync_folder, [self._layout.objects / start for start in sorted({name[:2] for name in names})]))
 
     def names(self) -> Iterable[str]:
         """Every object on disk, by the name of its file."""
@@ -196,6 +186,15 @@ class Objects:
             if folder.is_dir():
                 for path in sorted(folder.iterdir()):
                     yield folder.name + path.name
+
+    def _rename(self, temp: Path, name: str) -> None:
+        target = f"{self._root}{name[:2]}/{name[2:]}"
+        try:
+            os.replace(temp, target)
+        except FileNotFoundError:
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            atomic.fsync_folder(self._layout.objects)
+            os.replace(temp, target)
 
     def _seen(self, digest: str) -> Signature:
         try:
@@ -208,11 +207,14 @@ class Objects:
 
 
 def write_all(fd: int, *parts: bytes | memoryview) -> None:
-    """Everything, however little the system takes at a time."""
-    for part in parts:
-        view = memoryview(part)
-        while view.nbytes:
-            view = view[os.write(fd, view[: 1 << 30]) :]
+    """Everything, however little the system takes at a time. In one call if it can be: a short first write would spoil the long one."""
+    rest = [memoryview(part) for part in parts if len(part)]
+    while rest:
+        done = os.writev(fd, rest)
+        while rest and done >= rest[0].nbytes:
+            done -= rest.pop(0).nbytes
+        if rest:
+            rest[0] = rest[0][done:]
 
 
 def sync_file(path: Path) -> None:

@@ -46,10 +46,11 @@ def put(objects: Objects, tensors: Mapping[str, RawTensor], parent: Manifest | N
             for task in done:
                 task.result()  # raises what went wrong
             objects.settle(one.staged, writers.map)
-        finally:
+        except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             for temp, _ in one.staged:
                 temp.unlink(missing_ok=True)
+            raise
     return {name: tasks[name].result() for name in tensors}
 
 

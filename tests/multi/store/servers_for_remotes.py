@@ -8,6 +8,7 @@ import http.server
 import os
 import socket
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,13 +17,15 @@ import paramiko
 
 @contextlib.contextmanager
 def ftp_server(root: Path, *, may_write: bool = True) -> Iterator[int]:
-    from pyftpdlib.authorizers import DummyAuthorizer
-    from pyftpdlib.handlers import FTPHandler
-    from pyftpdlib.servers import FTPServer
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # it still imports asyncore where there is one
+        from pyftpdlib.authorizers import DummyAuthorizer
+        from pyftpdlib.handlers import FTPHandler
+        from pyftpdlib.servers import FTPServer
 
     users = DummyAuthorizer()
     users.add_user("ann", "p@ss/word", str(root), perm="elradfmwMT" if may_write else "elr")
-    handler = type("Handler", (FTPHandler,), {"authorizer": users, "timeout": 30})
+    handler = type("Handler", (FTPHandler,), {"authorizer": users, "timeout": 30, "auth_failed_timeout": 0.05})
     server = FTPServer(("127.0.0.1", 0), handler)
     ending = threading.Event()
 

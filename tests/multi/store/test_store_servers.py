@@ -131,7 +131,7 @@ def test_ftp_without_permission_to_write(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["ftp", "ssh"])
 def test_a_wrong_password(tmp_path: Path, scheme: str) -> None:
     server = ftp_server if scheme == "ftp" else sftp_server
-    with server(tmp_path) as port, pytest.raises(LaminarError, match="(?i)authentication") as caught:
+    with server(tmp_path) as port, pytest.raises(LaminarError, match=r"(?i)authentication") as caught:
         Remote.at(f"{scheme}://ann:wrong@127.0.0.1:{port}/x")
     assert caught.value.code == "L401"
     assert "wrong" not in caught.value.message
@@ -181,3 +181,19 @@ def test_repair_over_the_wire(tmp_path: Path) -> None:
         done = repair(store, verify(store))
         assert (len(done.mended), done.left) == (1, [])
     assert store.complete(layer.id)
+
+
+def test_a_host_whose_key_is_not_the_known_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import paramiko
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / "sftp").mkdir()
+    known = paramiko.HostKeys()
+    with sftp_server(tmp_path / "sftp") as port:
+        other = paramiko.RSAKey.generate(2048)
+        known.add(f"[127.0.0.1]:{port}", other.get_name(), other)
+        known.save(str(tmp_path / ".ssh" / "known_hosts"))
+        with pytest.raises(LaminarError, match=r"(?i)host key") as caught:
+            Remote.at(f"ssh://ann:secret@127.0.0.1:{port}/x")
+    assert caught.value.code == "L401"

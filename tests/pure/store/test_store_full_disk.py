@@ -59,7 +59,7 @@ def test_a_really_full_disk(tmp_path: Path) -> None:
         check_still_good(store, second.id)
 
 
-@pytest.mark.parametrize("fails_at", range(1, 16))
+@pytest.mark.parametrize("fails_at", range(1, 12))
 def test_a_disk_that_fills_up_at_any_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int) -> None:
     store = Store.open(tmp_path / "s")
     first = sample_layer(store)
@@ -74,10 +74,14 @@ def test_a_disk_that_fills_up_at_any_sync(tmp_path: Path, monkeypatch: pytest.Mo
         real(fd)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with contextlib.suppress(LaminarError):
+    failed = None
+    try:
         sample_layer(store, seed=1)
-        assert calls < fails_at or store.refs.get("digits/head") != first.id  # it failed, or a folder's sync did, or it ended before
+    except LaminarError as error:
+        failed = error.code
     monkeypatch.undo()
+    assert calls >= fails_at
+    assert failed in ("L301", None)  # None: a folder's sync, which not every file system offers
     assert verify(store) == []
     assert list(store.layout.tmp.iterdir()) == []
     assert store.refs.get("digits/head")

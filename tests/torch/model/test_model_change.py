@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
+
 from laminar.core.errors import LaminarError
 from laminar.model.build import make_model
 from laminar.model.fit import check_output
 from laminar.model.freeze import freeze
 from laminar.model.paths import paths
 from laminar.model.replace import replace
-from torch import nn
 
 
 def convnet(**args: object) -> nn.Module:
@@ -85,7 +86,7 @@ def test_tied_weights_cannot_be_frozen_and_trained_at_once() -> None:
             self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
             self.b.weight = self.a.weight
 
-    with pytest.raises(LaminarError, match="'a.weight' is the same tensor as 'b.weight'"):
+    with pytest.raises(LaminarError, match=r"'a\.weight' is the same tensor as 'b\.weight'"):
         freeze(Tied(), ["a"])
     assert freeze(Tied(), ["a", "b"]).paths == ["a", "b"]
 
@@ -108,7 +109,7 @@ def test_replace_inside_a_sequential_keeps_the_order() -> None:
     order = paths(model)
     replace(model, "features.act0", "laminar:head", {"old": nn.Linear(8, 2), "classes": 8}, Path(), seed=0)
     assert paths(model) == order
-    with pytest.raises(LaminarError, match="did you mean 'features.conv1'"):
+    with pytest.raises(LaminarError, match=r"did you mean 'features\.conv1'"):
         replace(model, "features.con1", "laminar:head", {}, Path(), seed=0, inject={"classes": 2})
 
 

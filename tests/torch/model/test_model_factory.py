@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
+
 from laminar.core.errors import LaminarError
 from laminar.model.build import make_model
 from laminar.model.factory import load_factory
-from torch import nn
 
 
 def project(root: Path, **files: str) -> Path:

@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 import torch
+from model_zoo import batch, make
+from torch import nn
+
 from laminar.core.errors import LaminarError
 from laminar.model import graph_file
 from laminar.model.graph import export_forms, load_forms
 from laminar.model.graph_ops import ATEN, operator_called
 from laminar.model.portable import export_file, import_file
 from laminar.model.weights import state
-from model_zoo import batch, make
-from torch import nn
 
 MODEL = make("constants")
 FORMS = export_forms(MODEL, batch())

@@ -4,10 +4,11 @@ import mmap
 
 import pytest
 import torch
+from torch import nn
+
 from laminar.core.errors import LaminarError
 from laminar.model.weights import DTYPES, from_raw, load_state, raw_bytes, raw_state, state, tensors_of, to_raw
 from laminar.store.raw import SIZES, RawTensor
-from torch import nn
 
 
 @pytest.mark.parametrize("name", sorted(DTYPES))

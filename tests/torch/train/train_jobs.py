@@ -63,7 +63,9 @@ def line() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 2))
 
 
-def job(folder: Path, *, model: nn.Module | None = None, data: Dataset | None = None, frozen: list[str] | None = None, **options: Any) -> Job:
+def job(
+    folder: Path, *, model: nn.Module | None = None, data: Dataset | None = None, frozen: list[str] | None = None, **options: Any
+) -> Job:
     model = model or net()
     own = {name: options.pop(name) for name in ("augment", "checkpoint_steps", "tensorboard", "clock", "fit", "test") if name in options}
     recipe = Recipe(**{"epochs": 3, "batch": 16, "lr": 0.01, **options})
@@ -102,7 +104,7 @@ VARIANTS: dict[str, Callable[[Path], Job]] = {
     "kept features, adam": lambda f: kept(f, optimizer="adam", schedule="cosine"),
     "regression, huber, float64": lambda f: job(f, model=line(), data=numbers(), loss="huber", dtype="float64"),
     "augmented": lambda f: job(f, augment=AugmentSpec(flip="horizontal", shift=1, noise=0.05)),
-    "patience": lambda f: job(f, epochs=4, lr=0.3, patience=1),
+    "patience": lambda f: job(f, epochs=12, batch=32, lr=0.3, patience=2),  # stops before its last epoch
 }
 
 

@@ -1,0 +1,143 @@
+"""docs/ref-json.md: the shape it gives for each verb is what the verb prints."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from docs_console import DOCS, Session, blocks
+
+from laminar.cli.verbs import VERBS
+
+SHAPES = {
+    block.heading.removeprefix("laminar "): json.loads(block.text) for block in blocks(DOCS / "ref-json.md") if block.language == "json"
+}
+
+
+def differences(value: Any, shape: Any, at: str = "") -> Iterator[str]:
+    """Where a value is not of the shape."""
+    if isinstance(shape, dict) and set(shape) == {"NAME"}:
+        if not isinstance(value, dict):
+            yield f"{at}: {value!r} is no table"
+        else:
+            for name, inner in value.items():
+                yield from differences(inner, shape["NAME"], f"{at}.{name}")
+    elif isinstance(shape, dict):
+        if not isinstance(value, dict) or set(value) != set(shape):
+            yield f"{at}: has {sorted(value) if isinstance(value, dict) else value!r}, expected {sorted(shape)}"
+        else:
+            for name, inner in value.items():
+                yield from differences(inner, shape[name], f"{at}.{name}")
+    elif isinstance(shape, list):
+        if not isinstance(value, list):
+            yield f"{at}: {value!r} is no list"
+        else:
+            for i, inner in enumerate(value):
+                yield from differences(inner, shape[0], f"{at}[{i}]")
+    elif not any(is_a(value, word) for word in re.split(r" or (?!false)", shape)):
+        yield f"{at}: {value!r} is not {shape}"
+
+
+def is_a(value: Any, word: str) -> bool:
+    kinds: dict[str, bool] = {
+        "text": isinstance(value, str),
+        "number": isinstance(value, int | float) and not isinstance(value, bool),
+        "true or false": isinstance(value, bool),
+        "null": value is None,
+        "anything": True,
+    }
+    return kinds[word]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """The small stack built twice, with the top layer changed in between, and one layer pushed."""
+    from tests.conftest import write_example
+
+    folder = tmp_path_factory.mktemp("json")
+    example = write_example(folder / "project")
+    found = Session(example.root, folder / "home", inside=True)
+    assert found.run("laminar build -q")[0] == 0
+    example.edit("laminar.toml", "lr = 0.01, seed = 0, threads = 1 }   # quick", "lr = 0.02, seed = 0, threads = 1 }")
+    assert found.run("laminar build -q")[0] == 0
+    np.save(example.root / "sample.npy", np.zeros((1, 8, 8), np.uint8))
+    assert found.run("laminar push ../shared head")[0] == 0
+    assert found.run("laminar tag head~1 first:v1")[0] == 0
+    assert found.run("laminar export head out/head.pt2")[0] == 0
+    return found
+
+
+COMMANDS = {
+    "build": ["build -q"],
+    "status": ["status"],
+    "explain": ["explain head"],
+    "log": ["log", "log head"],
+    "show": ["show head", "show strokes"],
+    "diff": ["diff head~1 head", "diff strokes head"],
+    "rollback": ["rollback head --write"],
+    "redo": ["redo"],
+    "tag": ["tag", "tag head second:v1"],
+    "evaluate": ["evaluate head --data odd"],
+    "predict": ["predict head sample.npy"],
+    "init": ["init another"],
+    "report": ["report --out report.html"],
+    "push": ["push ../shared head"],
+    "pull": ["pull ../shared digits/head"],
+    "remote": ["remote add lab ../shared", "remote"],
+    "import": ["import out/head.pt2 --name zoo/head"],
+    "export": ["export head out/head.safetensors"],
+    "verify": ["verify"],
+    "gc": ["gc --dry-run", "gc"],
+    "doctor": ["doctor"],
+}
+
+
+def test_every_verb_with_json_is_described() -> None:
+    with_json = {
+        verb for verb, (module, _) in VERBS.items() if "json" in __import__(f"laminar.cli.{module}", fromlist=["run"]).run.__annotations__
+    }
+    assert set(SHAPES) == with_json
+    assert set(COMMANDS) == with_json
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_the_shape_is_as_described(verb: str, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laminar.train.dtype.probe", lambda dtype: None)  # of doctor: it starts a torch of its own, twice
+    for line in COMMANDS[verb]:
+        code, printed = session.run(f"laminar {line} --json")
+        assert code == 0, printed
+        assert list(differences(json.loads(printed), SHAPES[verb])) == []
+
+
+def test_the_shape_of_findings(session: Session, tmp_path: Path) -> None:
+    """What verify prints of a damaged store, and status of a layer that is not built."""
+    import shutil
+
+    copy = tmp_path / "project"
+    shutil.copytree(session.start, copy)
+    victim = max((copy / ".laminar" / "objects").glob("*/*"), key=lambda path: path.stat().st_size)
+    victim.write_bytes(b"oops")
+    damaged = Session(copy, tmp_path / "home", inside=True)
+    code, printed = damaged.run("laminar verify --json")
+    assert code == 3
+    found = json.loads(printed)
+    assert found["findings"]
+    assert list(differences(found, SHAPES["verify"])) == []
+    shutil.rmtree(copy / ".laminar")
+    code, printed = damaged.run("laminar status --json")
+    assert list(differences(json.loads(printed), SHAPES["status"])) == []
+    code, printed = damaged.run("laminar build --dry-run --json")
+    shape = {name: part for name, part in SHAPES["status"].items() if name != "features"}
+    assert list(differences(json.loads(printed), shape)) == []
+
+
+def test_the_comparison_can_fail() -> None:
+    shape = {"a": "text or null", "b": [{"NAME": "number"}], "c": "true or false"}
+    assert list(differences({"a": None, "b": [{"x": 1.5}], "c": True}, shape)) == []
+    for wrong in ({"a": 1, "b": [], "c": True}, {"a": "", "b": [{"x": "1"}], "c": True}, {"a": "", "b": [], "c": 1}, {"a": "", "b": []}):
+        assert list(differences(wrong, shape))
