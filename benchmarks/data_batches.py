@@ -16,11 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch import nn
+
 from laminar.data.batches import Batches
 from laminar.data.dataset import as_float
 from laminar.data.open import open_data
 from laminar.data.spec import DataSpec
-from torch import nn
 
 
 def mlp() -> nn.Module:

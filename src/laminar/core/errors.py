@@ -70,6 +70,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "L603": "nothing to train",
     "L604": "a checkpoint that does not fit",
     "L605": "the processor cannot compute in this dtype",
+    "L606": "the model failed while it was trained",
     # ours
     "L900": "a bug in Laminar",
 }

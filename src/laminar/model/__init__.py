@@ -1,6 +1,6 @@
 """Model: building a model, changing it, and keeping it without its author's code.
 
-Read in this order: project.py (import of a project's own modules, kept apart from everyone else's), factory.py (`models:convnet`
+Read in this order: factory.py (`models:convnet`
 -> callable), builtin.py (`laminar:mlp` …), build.py (call a factory), paths.py, replace.py and freeze.py (change a model by module
 path), fit.py (does the model fit the data), weights.py (torch tensors <-> the store's). Then the graphs: graph.py (export_forms and
 load_forms), graph_export.py (a model is traced), graph_file.py (the archive's bytes), graph_values.py, graph_read.py and graph_ops.py

@@ -8,9 +8,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from laminar.core import project_code
+from laminar.core.closure import module_file
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
-from laminar.model import project
 
 BUILTIN: Final = "laminar"
 
@@ -26,7 +27,7 @@ def load_factory(text: str, root: Path) -> Factory:
         )
     if module_name == BUILTIN:
         return _builtin(name)
-    file = project.file_of(root, module_name)
+    file = module_file(module_name, root)
     if file is None:
         raise _no_module(text, module_name, root)
     module = _import(text, module_name, root)
@@ -72,8 +73,8 @@ def last_line(error: BaseException) -> str:
 
 
 def project_free(text: str) -> str:
-    """The private package name of the project (project.py) taken out of a message."""
-    words = text.split(project.PREFIX)
+    """The private package name of the project (core/project_code.py) taken out of a message."""
+    words = text.split(project_code.PREFIX)
     return words[0] + "".join(rest.partition(".")[2] if "." in rest else rest for rest in words[1:])
 
 
@@ -103,7 +104,7 @@ def _no_module(text: str, module_name: str, root: Path) -> LaminarError:
 
 def _import(text: str, module_name: str, root: Path) -> ModuleType:
     try:
-        return project.import_from(root, module_name)
+        return project_code.import_from(root, module_name)
     except LaminarError:
         raise
     except Exception as error:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import math
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from laminar.core.atomic import explaining_os_errors
 from laminar.core.clock import Clock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, nowhere
@@ -47,6 +50,7 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
     threads = recipe.threads or (saved.state["threads"] if saved else None)
 
     with contextlib.ExitStack() as held:
+        held.enter_context(explaining_os_errors(job.folder))
         held.enter_context(borrowed.settings(threads))
         held.enter_context(borrowed.seeded(recipe.seed))
         interrupts = held.enter_context(borrowed.Interrupts())
@@ -125,14 +129,18 @@ class _Loop:
         _train_mode(self.job)
         tick = monotonic()
         for inputs, targets in self.each_batch():
-            with dtype.autocast(recipe.dtype) if half else contextlib.nullcontext():
-                outputs = module(*inputs)
-                loss = loss_of(outputs, targets)
-            value = loss.item()
-            if not math.isfinite(value):
-                raise self.diverged(f"the loss is {value}")
             lr = rate(at.step)
-            if self.backward(loss):
+            try:
+                with dtype.autocast(recipe.dtype) if half else contextlib.nullcontext():
+                    outputs = module(*inputs)
+                    loss = loss_of(outputs, targets)
+                value = loss.item()
+                if not math.isfinite(value):
+                    raise self.diverged(f"the loss is {value}")
+                good = self.backward(loss)
+            except Exception as error:
+                raise self.failed(error) from error
+            if good:
                 optimizer.step(lr)
             optimizer.zero_grad()
             tally.add(outputs, targets, value)
@@ -183,7 +191,10 @@ class _Loop:
         at, tally = self.run.progress, self.run.tally
         self.check_finite()
         route, data = self.job.test_route, self.job.data
-        at.metrics = evaluate(route.module, route.inputs, data.test.y, task=data.task, dtype=self.recipe.dtype, loss=self.objective)
+        try:
+            at.metrics = evaluate(route.module, route.inputs, data.test.y, task=data.task, dtype=self.recipe.dtype, loss=self.objective)
+        except Exception as error:
+            raise self.failed(error) from error
         if not all(map(math.isfinite, at.metrics.values())):
             raise self.diverged(f"the test split gives {at.metrics}")
         self.history.epoch(
@@ -258,6 +269,19 @@ class _Loop:
             hint=f"lower lr in train (it is {self.recipe.rate:g}){clip}",
         )
 
+    def failed(self, error: Exception) -> LaminarError:
+        """What the model's own code raised, with the place in it. Errors of the catalogue stay as they are."""
+        if isinstance(error, LaminarError):
+            return error
+        at = self.run.progress
+        what = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+        self.history.tell("failed", step=at.step, epoch=at.epoch, lr=self.rate(at.step), why=what)
+        return LaminarError(
+            "L606",
+            f"the model failed at step {at.step} of epoch {at.epoch} (counted from 0){_place(error)}: {what}",
+            hint="correct the model's forward(); --debug shows the whole traceback",
+        )
+
     def tell_start(self, resumed: int | None, notes: list[str]) -> None:
         at = self.run.progress
         told = {"step": at.step, "steps": self.job.steps, "epoch": at.epoch, "epochs": self.recipe.epochs}
@@ -269,6 +293,13 @@ class _Loop:
             self.history.tell("resume", **told, why=f"goes on after step {resumed} of {self.job.steps}")
         for note in notes:
             self.history.tell("note", why=note)
+
+
+def _place(error: Exception) -> str:
+    """The innermost line that is neither torch's nor ours: the author's."""
+    ours = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith((*ours, "<"))]
+    return f", {Path(lines[-1].filename).name}:{lines[-1].lineno}" if lines else ""
 
 
 def _floating(tensor: Tensor, wanted: torch.dtype) -> Tensor:

@@ -149,9 +149,8 @@ def test_nothing_is_left_behind_in_the_process(root: Path, tmp_path: Path) -> No
     assert (two.train.x == 7 * one.train.x).all()
     assert sys.path == path
     assert not {"tables", "helper"} & set(sys.modules)
-    assert {name for name in set(sys.modules) - before if "project" in str(getattr(sys.modules[name], "__file__", ""))} <= {
-        "laminar.data.project"
-    }
+    left = {name for name in set(sys.modules) - before if not name.startswith(("laminar.", "_laminar_project_"))}
+    assert not any(str(getattr(sys.modules[name], "__file__", "")).startswith((str(root), str(other))) for name in left)
     assert not list(root.rglob("__pycache__"))
 
 

@@ -13,12 +13,12 @@ from laminar.testing.source_contract import SourceContract
 
 
 class TestDigits(SourceContract):
-    def make(self, folder: Path) -> DataSpec:  # noqa: ARG002
+    def make(self, folder: Path) -> DataSpec:
         return DataSpec(source="digits")
 
 
 class TestGlyphs(SourceContract):
-    def make(self, folder: Path) -> DataSpec:  # noqa: ARG002
+    def make(self, folder: Path) -> DataSpec:
         return DataSpec(source="glyphs", args={"count": 60, "size": 10, "domain": "shapes"})
 
 
@@ -114,5 +114,5 @@ class TestMnist(SourceContract):
         monkeypatch.setenv("LAMINAR_DATA", str(tmp_path / "shared"))
         write_idx_folder(tmp_path / "shared" / kind)
 
-    def make(self, folder: Path) -> DataSpec:  # noqa: ARG002
+    def make(self, folder: Path) -> DataSpec:
         return DataSpec(source=self.kind, classes=[0, 1, 2, 3])

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 import torch
+from torch import nn
+
 from laminar.data.batches import Batches
 from laminar.data.dataset import as_float
 from laminar.data.open import open_data
 from laminar.data.spec import DataSpec
-from torch import nn
 
 REAL = os.environ.get("LAMINAR_DATA")
 

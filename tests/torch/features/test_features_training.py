@@ -180,7 +180,7 @@ def forwards(dataset: Dataset, store: Store) -> int:
     model, frozen = frozen_model(CountingNet, ["body"])
     seen = 0
 
-    def count(_: Any, args: tuple[Tensor, ...], output: Tensor) -> None:  # noqa: ARG001
+    def count(_: Any, args: tuple[Tensor, ...], output: Tensor) -> None:
         nonlocal seen
         seen += len(args[0])
 

@@ -280,6 +280,37 @@ def test_gradients_that_are_not_finite_never_reach_a_checkpoint(fields: dict[str
     assert saved is None or saved.state["progress"]["step"] == 5
 
 
+def test_an_error_in_the_models_own_code_names_its_place(tmp_path: Path) -> None:
+    class Wrong(Net):
+        def forward(self, x: Tensor) -> Tensor:
+            if self.training:
+                raise IndexError("no such row")
+            return super().forward(x)
+
+    with pytest.raises(LaminarError, match=r"at step 0 of epoch 0 .*, test_train_loop.py:\d+: IndexError: no such row") as caught:
+        train(job(tmp_path / "train", model=Wrong()))
+    assert caught.value.code == "L606"
+    assert isinstance(caught.value.__cause__, IndexError)
+    made = job(tmp_path / "test", epochs=1)
+    made.model.head[0].register_forward_pre_hook(lambda m, _: None if m.training else 1 / 0)
+    with pytest.raises(LaminarError, match="ZeroDivisionError") as caught:
+        train(made)
+    assert caught.value.code == "L606"
+
+
+def test_a_full_disk_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from laminar.core.events import EventLog
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    made = job(tmp_path)
+    monkeypatch.setattr(EventLog, "flush", full)
+    with pytest.raises(LaminarError) as caught:
+        train(made)
+    assert caught.value.code == "L301"
+
+
 def test_masks_may_be_infinite(tmp_path: Path) -> None:
     model = net()
     model.register_buffer("mask", torch.full((3,), float("-inf")))

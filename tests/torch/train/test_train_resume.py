@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from train_jobs import VARIANTS, Crash, events, figures, job, kept, losses, net, same_bits, stop_at, tensors
 from torch import nn
+from train_jobs import VARIANTS, Crash, events, figures, job, kept, losses, net, same_bits, stop_at, tensors
 
 from laminar.core.errors import LaminarError
 from laminar.model.freeze import freeze

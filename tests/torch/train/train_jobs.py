@@ -124,8 +124,8 @@ def stop_at(made: Job, *steps: int, how: str = "crash") -> None:
     made.fit_route.module.register_forward_pre_hook(hook)
 
 
-class Crash(Exception):
-    pass
+class Crash(BaseException):
+    """Ends a run as a kill would: nothing catches it."""
 
 
 def tensors(made: Job) -> dict[str, Tensor]:

@@ -18,7 +18,8 @@ from laminar.core import digest
 from laminar.core.closure import closure_digest, module_file
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
-from laminar.data.project import OpenedFiles, project_code, recording_opened_files
+from laminar.core.project_code import import_from
+from laminar.data.opened_files import OpenedFiles, recording_opened_files
 from laminar.data.remember import at_rest
 from laminar.data.sources.protocol import Contents, Progress
 from laminar.data.sources.settings import refuse_image_settings
@@ -111,28 +112,25 @@ class PythonSource:
         return opened, contents
 
     def _call(self) -> Opened:
-        import importlib
-
-        with project_code(self._root):
-            try:
-                module = importlib.import_module(self._module)
-            except Exception as error:
-                raise self._failed("could not be imported", error) from error
-            function = getattr(module, self._function, None)
-            if not callable(function):
-                words = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-                raise LaminarError(
-                    "L108",
-                    f"{self._file} has no function '{self._function}'; {did_you_mean(self._function, words)}",
-                    hint='source = "python:module:function"',
-                )
-            self._check_args(function)
-            try:
-                result = function(**self._args)
-            except LaminarError:
-                raise
-            except Exception as error:
-                raise self._failed("failed", error) from error
+        try:
+            module = import_from(self._root, self._module, fresh=True)
+        except Exception as error:
+            raise self._failed("could not be imported", error) from error
+        function = getattr(module, self._function, None)
+        if not callable(function):
+            words = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+            raise LaminarError(
+                "L108",
+                f"{self._file} has no function '{self._function}'; {did_you_mean(self._function, words)}",
+                hint='source = "python:module:function"',
+            )
+        self._check_args(function)
+        try:
+            result = function(**self._args)
+        except LaminarError:
+            raise
+        except Exception as error:
+            raise self._failed("failed", error) from error
         return self._assembled(result)
 
     def _check_args(self, function: Any) -> None:

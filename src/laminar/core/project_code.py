@@ -20,6 +20,7 @@ from types import CodeType, ModuleType
 from typing import Any, Final
 
 from laminar.core import digest
+from laminar.core.closure import module_file
 
 PREFIX: Final = "_laminar_project_"
 _LOCK: Final = threading.RLock()
@@ -39,9 +40,14 @@ _PROJECTS: Final[dict[Path, _Project]] = {}
 _BY_PACKAGE: Final[dict[str, _Project]] = {}
 
 
-def import_from(root: Path, module: str) -> ModuleType:
-    """The module called `module` of the project at `root`: the one imported before, or a fresh one when any of its files changed."""
+def import_from(root: Path, module: str, *, fresh: bool = False) -> ModuleType:
+    """The module called `module` of the project at `root`: the one imported before, or a fresh one when any of its files changed.
+
+    `fresh` runs the project's modules anew in any case: what they remember of earlier calls is not there.
+    """
     with _LOCK:
+        if fresh:
+            _PROJECTS.pop(root.resolve(), None)
         project = _project(root.resolve())
         try:
             return importlib.import_module(f"{project.package}.{module}")
@@ -49,15 +55,6 @@ def import_from(root: Path, module: str) -> ModuleType:
             # A half-imported project must not be what the next call finds.
             _PROJECTS.pop(project.root, None)
             raise
-
-
-def file_of(root: Path, module: str) -> Path | None:
-    """The file of a project's module, or None where it has none of that name."""
-    path = root.joinpath(*module.split("."))
-    for candidate in (path.parent / (path.name + ".py"), path / "__init__.py"):
-        if candidate.is_file():
-            return candidate
-    return None
 
 
 def public_name(name: str) -> str:
@@ -106,7 +103,7 @@ class _Finder:
         project = _BY_PACKAGE.get(package)
         if project is None or not module:
             return None
-        file = file_of(project.root, module)
+        file = module_file(module, project.root)
         if file is None:
             folder = project.root.joinpath(*module.split("."))
             if not folder.is_dir():
@@ -152,7 +149,7 @@ def _importer(project: _Project) -> Any:
 
 def _owns(project: _Project, top: str) -> bool:
     """Does `import top` inside the project mean the project's own file? A bare folder does only where no library has that name."""
-    if file_of(project.root, top) is not None:
+    if module_file(top, project.root) is not None:
         return True
     folder = project.root / top
     if not folder.is_dir() or not any(folder.glob("*.py")) or top in sys.modules:
