@@ -5,8 +5,9 @@
 Saving: the same 100 MB as 100 tensors, and as one. The store hashes every byte, writes one file a tensor and syncs file and folder before
 it returns; safetensors' save_file writes one file and does neither. So there are two rows: the peer as it is, and the peer made durable
 (fsync of file and folder after the save). Loading: both map or read their files and sum every element, as training will.
-Files are in the page cache in both cases. The first round is not timed. Nothing is deleted before the end: ext4 avoids inodes that were
-deleted within the last seconds, and would spend more time on that than on writing.
+Files are in the page cache in both cases. The first round is not timed. After each save its files are cut to
+nothing, which gives their memory and blocks back, and deleted at the end: ext4 avoids inodes that were deleted within the last seconds,
+and would spend more time on finding others than on writing.
 """
 
 from __future__ import annotations
@@ -52,6 +53,12 @@ def sync(path: Path) -> None:
         os.close(fd)
 
 
+def empty(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            os.truncate(path, 0)
+
+
 def interleaved(repeat: int, *calls: Callable[[], float]) -> list[float]:
     """Median seconds of each, run in turns so that a busy moment of the machine hits all alike."""
     times: list[list[float]] = [[] for _ in calls]
@@ -63,6 +70,8 @@ def interleaved(repeat: int, *calls: Callable[[], float]) -> list[float]:
 
 
 def speed(label: str, arrays: Arrays, folder: Path, repeat: int) -> None:
+    folder = folder / label.strip().replace(" ", "-")
+    folder.mkdir()
     count = iter(range(10**6))
     tensors = raw(arrays)
     as_torch = {name: torch.from_numpy(a) for name, a in arrays.items()}
@@ -73,7 +82,9 @@ def speed(label: str, arrays: Arrays, folder: Path, repeat: int) -> None:
         store = Store.open(root)
         start = time.perf_counter()
         store.put_tensors(tensors, None)
-        return time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        empty(root / "objects")
+        return seconds
 
     def peer(durable: bool, numpy: bool) -> float:
         path = folder / f"p{next(count)}" / "a.safetensors"
@@ -85,7 +96,9 @@ def speed(label: str, arrays: Arrays, folder: Path, repeat: int) -> None:
             safetensors.torch.save_file(as_torch, path)
         if durable:
             sync(path)
-        return time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        empty(path.parent)
+        return seconds
 
     mine, torch_plain, torch_durable, np_plain, np_durable = interleaved(
         repeat, ours, lambda: peer(False, False), lambda: peer(True, False), lambda: peer(False, True), lambda: peer(True, True)

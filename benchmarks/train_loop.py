@@ -282,9 +282,8 @@ def main() -> int:
     found: dict[str, list[dict[str, float]]] = {}
     missed: list[str] = []
     contenders = [Contender(name, args.lightning_python if name == "lightning" else sys.executable, args.threads) for name in names]
-    print(
-        f"torch {contenders[0].torch}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, {args.threads} threads"
-    )
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, {args.threads} threads"
+    print(f"torch {contenders[0].torch}, Python {platform.python_version()}, {machine}")
     print(f"{args.rounds} rounds, {args.epochs} epochs each; ratio = Laminar's speed / the contender's\n")
     print(f"{'':10}{'':18}{'samples/s':>12}{'ratio':>9}{'by cpu':>9}{'bar':>7}{'learnt':>9}")
     try:

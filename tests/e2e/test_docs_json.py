@@ -107,7 +107,7 @@ def test_every_verb_with_json_is_described() -> None:
 
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_the_shape_is_as_described(verb: str, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laminar.train.dtype.probe", lambda dtype: None)  # of doctor: it starts a torch of its own, twice
+    monkeypatch.setattr("laminar.train.dtype.probe", lambda _: None)  # of doctor: it starts a torch of its own, twice
     for line in COMMANDS[verb]:
         code, printed = session.run(f"laminar {line} --json")
         assert code == 0, printed

@@ -13,6 +13,7 @@ import typer
 from laminar.cli.output import Json, print_json, say, size, table
 from laminar.stack.project import open_project
 from laminar.store.gc import FEATURE_BUDGET, plan_gc, sweep
+from laminar.store.objects import GRACE
 
 
 def run(
@@ -21,10 +22,13 @@ def run(
     features: Annotated[
         int, typer.Option("--features", metavar="BYTES", help="Keep at most so many bytes of features, last used first.")
     ] = FEATURE_BUDGET,
+    now: Annotated[
+        bool, typer.Option("--now", help="Also what is younger than an hour; waits for no one, but spares running builds.")
+    ] = False,
     json: Json = False,
 ) -> None:
     store = open_project().open_store(create=False)
-    plan = plan_gc(store, keep=keep, feature_budget=features)
+    plan = plan_gc(store, keep=keep, feature_budget=features, grace=0.0 if now else GRACE)
     if not dry_run:
         plan = sweep(store, plan)
     if json:

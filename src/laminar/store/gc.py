@@ -27,20 +27,23 @@ FINISHED: Final = "finished*"
 """A run folder with such a file is done."""
 
 
-def plan_gc(store: Store, *, keep: int | None = None, feature_budget: int = FEATURE_BUDGET, clock: Clock | None = None) -> GcPlan:
+def plan_gc(
+    store: Store, *, keep: int | None = None, feature_budget: int = FEATURE_BUDGET, grace: float = GRACE, clock: Clock | None = None
+) -> GcPlan:
     """What gc would delete now. L303 when a ref, lease, project or layer cannot be read: gc does not guess what it needed."""
     now = (clock or store.clock).now()
-    return decide(_listing(store, remove_dead=False), keep=keep, feature_budget=feature_budget, now=now)
+    return decide(_listing(store, remove_dead=False), keep=keep, feature_budget=feature_budget, now=now, grace=grace)
 
 
 def sweep(store: Store, plan: GcPlan, *, clock: Clock | None = None) -> GcPlan:
     """Delete what the plan says and is still rubbish; what was deleted."""
     with store.gc_lock():
         now = (clock or store.clock).now()
-        fresh = decide(_listing(store, remove_dead=True), keep=plan.keep, feature_budget=plan.feature_budget, now=now)
+        fresh = decide(_listing(store, remove_dead=True), keep=plan.keep, feature_budget=plan.feature_budget, now=now, grace=plan.grace)
         done = GcPlan(
             keep=plan.keep,
             feature_budget=plan.feature_budget,
+            grace=fresh.grace,
             keys={name: size for name, size in fresh.keys.items() if name in plan.keys},
             layers={name: size for name, size in fresh.layers.items() if name in plan.layers},
             objects={name: size for name, size in fresh.objects.items() if name in plan.objects},
@@ -103,6 +106,7 @@ def _listing(store: Store, *, remove_dead: bool) -> Listing:
         refs=list(store.refs.every()),
         projects={p.path: (p.exists(), list(p.refs.values())) for p in projects.registered(layout)},
         needs=locks.living(layout, remove_dead=remove_dead),
+        busy=locks.anyone_living(layout),
         runs={path.name: _run(path, done) for path in _folders(layout.runs)},
         features={path.name: _feature(path) for path in _folders(layout.features)},
         others=dict(_others(layout)),

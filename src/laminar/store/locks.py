@@ -174,5 +174,10 @@ def living(layout: Layout, *, remove_dead: bool) -> Needs:
     return Needs(layers=tuple(sorted(layers)), runs=tuple(sorted(runs)), features=tuple(sorted(features)))
 
 
+def anyone_living(layout: Layout) -> bool:
+    """Does some process hold a lease?"""
+    return any(lock.exists() and not is_free(lock) for lock in (path.with_suffix(".lock") for path in layout.leases.glob("*.json")))
+
+
 def lock_path(layout: Layout, name: str) -> Path:
     return layout.locks / f"{quoted(name)}.lock"

@@ -62,6 +62,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     refs: Iterable[tuple[str, State, list[Entry]]]
     projects: Mapping[str, tuple[bool, list[str]]]  # path -> does it exist, ids
     needs: Needs
+    busy: bool  # some living process holds a lease
     runs: Mapping[str, RunItem]
     features: Mapping[str, FeatureItem]
     others: Mapping[str, tuple[Item, float]]  # path in the store -> item, and the age from which it is rubbish
@@ -72,6 +73,7 @@ class GcPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     keep: int | None
     feature_budget: int
+    grace: float = GRACE
     keys: dict[str, int] = {}
     layers: dict[str, int] = {}
     objects: dict[str, int] = {}
@@ -94,17 +96,21 @@ class GcPlan(msgspec.Struct, frozen=True, kw_only=True):
         return not any(parts)
 
 
-def decide(listing: Listing, *, keep: int | None, feature_budget: int, now: float) -> GcPlan:
-    """`keep`: so many layers of each ref's history (None: all that ever were); what lies ahead of a rollback always counts."""
+def decide(listing: Listing, *, keep: int | None, feature_budget: int, now: float, grace: float = GRACE) -> GcPlan:
+    """`keep`: so many layers of each ref's history (None: all that ever were); what lies ahead of a rollback always counts.
+
+    `grace`: the age below which nothing goes. While some process holds a lease it is never less than GRACE: its new objects have no name yet.
+    """
+    grace = max(grace, GRACE) if listing.busy else grace
     if keep is not None and keep < 1:
         raise LaminarError("L008", f"cannot keep {keep} layers of each ref: expected 1 or more", hint="laminar gc --keep 1")
-    live = _ancestors(_roots(listing, keep, now), listing.layers)
+    live = _ancestors(_roots(listing, keep, now - grace), listing.layers)
     objects = {digest for id in live for digest in listing.layers[id].objects}
     live_runs = {listing.layers[id].run for id in live} | set(listing.needs.runs)
     runs: dict[str, int] = {}
     checkpoints: dict[str, int] = {}
     for name, run in listing.runs.items():
-        if name in listing.needs.runs or now - run.time < GRACE:
+        if name in listing.needs.runs or now - run.time < grace:
             continue
         if name not in live_runs and (run.finished or now - run.time > RESUMABLE):
             runs[name] = run.size
@@ -113,10 +119,11 @@ def decide(listing: Listing, *, keep: int | None, feature_budget: int, now: floa
     return GcPlan(
         keep=keep,
         feature_budget=feature_budget,
+        grace=grace,
         keys={key: 0 for key, id in listing.keys.items() if id not in live},
         layers={id: layer.size for id, layer in listing.layers.items() if id not in live},
-        objects={name: item.size for name, item in listing.objects.items() if name not in objects and now - item.time >= GRACE},
-        features=_features(listing, feature_budget, now),
+        objects={name: item.size for name, item in listing.objects.items() if name not in objects and now - item.time >= grace},
+        features=_features(listing, feature_budget, now - grace),
         runs=runs,
         checkpoints=checkpoints,
         projects={path: 0 for path, (exists, _) in listing.projects.items() if not exists},
@@ -126,7 +133,7 @@ def decide(listing: Listing, *, keep: int | None, feature_budget: int, now: floa
     )
 
 
-def _roots(listing: Listing, keep: int | None, now: float) -> set[str]:
+def _roots(listing: Listing, keep: int | None, young: float) -> set[str]:
     roots = set(listing.needs.layers)
     for _, state, log in listing.refs:
         if keep is None:
@@ -136,7 +143,7 @@ def _roots(listing: Listing, keep: int | None, now: float) -> set[str]:
     for exists, ids in listing.projects.values():
         if exists:
             roots |= set(ids)
-    return roots | {id for id, layer in listing.layers.items() if now - layer.time < GRACE}
+    return roots | {id for id, layer in listing.layers.items() if layer.time > young}
 
 
 def _ancestors(roots: set[str], layers: Mapping[str, LayerItem]) -> set[str]:
@@ -152,10 +159,10 @@ def _ancestors(roots: set[str], layers: Mapping[str, LayerItem]) -> set[str]:
     return live
 
 
-def _features(listing: Listing, budget: int, now: float) -> dict[str, int]:
+def _features(listing: Listing, budget: int, young: float) -> dict[str, int]:
     """Folders without an index that nobody fills, and the least recently used ones above the budget."""
     free = {name: item for name, item in listing.features.items() if name not in listing.needs.features}
-    gone = {name: item.size for name, item in free.items() if not item.whole and now - item.time >= GRACE}
+    gone = {name: item.size for name, item in free.items() if not item.whole and item.time <= young}
     total = sum(item.size for name, item in listing.features.items() if name not in gone)
     for name, item in sorted(free.items(), key=lambda pair: pair[1].time):
         if total <= budget:

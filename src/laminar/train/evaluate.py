@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from laminar.core.errors import LaminarError
 from laminar.data.dataset import as_float
 from laminar.train.dtype import autocast, of_tensors
 from laminar.train.losses import make_loss
@@ -33,6 +34,8 @@ def evaluate(
     Bytes among the inputs are divided by 255. `loss` is a recipe's word; labels are never smoothed here. Sums are taken in float64.
     r2 pools all target values; where the targets do not vary it is 1 for a perfect answer and 0 for any other.
     """
+    if not len(y):
+        raise LaminarError("L103", "there are no samples to judge the model by", hint="give the data a test split, or choose other data")
     classes = task == "classification"
     loss_of = make_loss(loss or ("cross-entropy" if classes else "mse"))
     lost = hits = off = residual = 0.0

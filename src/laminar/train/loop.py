@@ -138,6 +138,8 @@ class _Loop:
                 if not math.isfinite(value):
                     raise self.diverged(f"the loss is {value}")
                 good = self.backward(loss)
+            except LaminarError:
+                raise
             except Exception as error:
                 raise self.failed(error) from error
             if good:
@@ -193,6 +195,8 @@ class _Loop:
         route, data = self.job.test_route, self.job.data
         try:
             at.metrics = evaluate(route.module, route.inputs, data.test.y, task=data.task, dtype=self.recipe.dtype, loss=self.objective)
+        except LaminarError:
+            raise
         except Exception as error:
             raise self.failed(error) from error
         if not all(map(math.isfinite, at.metrics.values())):
@@ -270,9 +274,7 @@ class _Loop:
         )
 
     def failed(self, error: Exception) -> LaminarError:
-        """What the model's own code raised, with the place in it. Errors of the catalogue stay as they are."""
-        if isinstance(error, LaminarError):
-            return error
+        """What the model's own code raised, with the place in it."""
         at = self.run.progress
         what = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
         self.history.tell("failed", step=at.step, epoch=at.epoch, lr=self.rate(at.step), why=what)

@@ -39,6 +39,9 @@ def build(where):
     return sample_layer(Store.open(where), "head", tensors=NEW, parent=base.id)
 
 
+real_write = os.write
+
+
 class Dying:
     """Counts calls of the system; at number `last` it does half of the work, if work can be halved, and the process is gone."""
 
@@ -58,6 +61,9 @@ class Dying:
             if name in ("write", "pwrite"):
                 fd, data = args[0], memoryview(args[1]).cast("B")
                 self.at(lambda: real(fd, data[: len(data) // 2], *args[2:]))
+            elif name == "writev":
+                data = b"".join(args[1])
+                self.at(lambda: real_write(args[0], data[: len(data) // 2]))
             elif name != "open" or args[1] & os.O_CREAT:
                 self.at(lambda: None)
             return real(*args, **options)
@@ -65,7 +71,7 @@ class Dying:
         return call
 
     def install(self):
-        for name in ("write", "pwrite", "fsync", "replace", "ftruncate", "unlink", "open", "mkdir", "utime"):
+        for name in ("write", "pwrite", "writev", "fsync", "replace", "ftruncate", "unlink", "open", "mkdir", "utime"):
             setattr(os, name, self.wrap(name))
         real_open = builtins.open
         dying = self

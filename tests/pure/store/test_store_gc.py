@@ -61,6 +61,16 @@ def test_young_things_stay(store: Store) -> None:
     assert list(store.objects.names()) == []
 
 
+def test_without_grace_young_rubbish_goes_unless_someone_works(store: Store) -> None:
+    layer = sample_layer(store, ref=False)
+    with store.lease():  # a build that has put objects and not yet committed
+        sweep(store, plan_gc(store, grace=0.0))
+        assert store.complete(layer.id)
+    sweep(store, plan_gc(store, grace=0.0))
+    assert store.layers() == []
+    assert list(store.objects.names()) == []
+
+
 def test_keep_shortens_the_history(store: Store) -> None:
     layers = [sample_layer(store, seed=i) for i in range(4)]
     assert collect(store, keep=2) == {layers[3].id, layers[2].id}
@@ -223,6 +233,7 @@ def test_the_decision_is_pure() -> None:
         "c": LayerItem(size=1, time=0, parent=None, objects=frozenset({"z"}), run="rc"),
     }
     listing = Listing(
+        busy=False,
         objects={name: Item(10, 0.0) for name in "wxyz"},
         layers=layers,
         keys={"ka": "a", "kc": "c"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import stat
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -173,12 +174,30 @@ def test_unknown_schemes_and_passwords() -> None:
     assert drivers.masked("ftp://u:geheim@h:1/p") == "ftp://u:***@h:1/p"
 
 
-def test_a_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "s3fs", None)
+@pytest.mark.parametrize(
+    ("url", "library", "loaded", "extra"),
+    [
+        ("s3://bucket/x", "s3fs", "s3", "s3"),
+        ("ssh://host/x", "paramiko", "", "ssh"),
+        ("http://host/x", "fsspec.implementations.http", "http", "http"),
+    ],
+)
+def test_a_missing_library_names_its_extra(url: str, library: str, loaded: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec.registry
+
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(fsspec.registry._registry, loaded, raising=False)
     with pytest.raises(LaminarError) as caught:
-        Remote.at("s3://bucket/x")
+        Remote.at(url)
     assert caught.value.code == "L011"
-    assert "pip install 'laminar[s3]'" in caught.value.hint
+    assert f"pip install 'laminar[{extra}]'" in caught.value.hint
+
+
+def test_looking_at_a_store_loads_nothing_heavy() -> None:
+    code = "import sys, laminar.store.store, laminar.store.resolve, laminar.store.remote, laminar.store.gc, laminar.store.verify; "
+    code += "print([m for m in ('torch', 'numpy', 'fsspec', 'filelock', 'asyncio') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1:{port}/x", "ssh://u:p@127.0.0.1:{port}/x"])

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from train_jobs import images, line, net, numbers
 
+from laminar.core.errors import LaminarError
 from laminar.train.evaluate import evaluate, predict
 
 
@@ -39,6 +40,12 @@ def test_targets_that_do_not_vary() -> None:
     y = predict(model, [x])
     assert evaluate(model, [x], y, task="regression")["r2"] == 1
     assert evaluate(model, [x], y + 1, task="regression")["r2"] == 0
+
+
+def test_no_samples_at_all() -> None:
+    with pytest.raises(LaminarError) as caught:
+        evaluate(line(), [np.zeros((0, 5), dtype=np.float32)], np.zeros((0, 2), dtype=np.float32), task="regression")
+    assert caught.value.code == "L103"
 
 
 def test_the_size_of_batches_does_not_matter() -> None:

@@ -376,7 +376,12 @@ def test_training_works_in_a_thread(tmp_path: Path) -> None:
 
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     made = job(tmp_path)
-    made.model.register_forward_pre_hook(lambda *_: (signal.raise_signal(signal.SIGINT), signal.raise_signal(signal.SIGINT)) and None)
+
+    def twice(*_: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    made.model.register_forward_pre_hook(twice)
     with pytest.raises(KeyboardInterrupt):
         train(made)
     assert checkpoint.newest(tmp_path) == (None, [])

@@ -146,7 +146,7 @@ def test_other_parameters_do_not_fit(tmp_path: Path) -> None:
     train(job(tmp_path))
     other = net()
     other.head[4] = nn.Linear(8, 3, bias=False)
-    with pytest.raises(LaminarError, match="head.4.bias") as caught:
+    with pytest.raises(LaminarError, match=r"head\.4\.bias") as caught:
         train(job(tmp_path, model=other))
     assert caught.value.code == "L604"
     wider = net()
