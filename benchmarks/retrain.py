@@ -6,7 +6,7 @@ A stack of three layers on Fashion-MNIST: `edges` trains a convolutional network
 the middle anew, `top` freezes bottom and middle and trains a new head. Then only the head is changed. Timed, in one process, each
 until the test split reaches the accuracy that the first `top` had (less half a percent):
 
-    zero       the same network with the same recipe, nothing frozen, from random weights
+    zero       the same network, nothing frozen, from random weights; same optimizer and batch, constant rate
     plain      laminar build of the changed top, keep_features = "never": frozen modules run at every step
     first      the same, with the features not kept yet: computed once, then trained on
     kept       the same, with the features that the earlier build of `top` kept: what happens when only the top's recipe changed

@@ -149,3 +149,10 @@ def test_test_files_have_names_of_their_own() -> None:
     for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
         assert path.name not in names, f"{path} and {names[path.name]}"
         names[path.name] = path
+
+
+def test_hooks_need_no_network() -> None:
+    text = (REPOSITORY / ".pre-commit-config.yaml").read_text()
+    assert set(re.findall(r"repo: (\S+)", text)) == {"local"}
+    assert set(re.findall(r"language: (\S+)", text)) == {"system"}
+    assert {"ruff check", "ruff format", "import contracts", "mypy"} == set(re.findall(r"name: (.+)", text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,9 +25,14 @@ from laminar.stack.read import StackFile
 from laminar.store.manifest import BuildRecord
 from laminar.store.store import Store
 from laminar.train import dtype
+from laminar.train.checkpoint import POINTER
 from laminar.train.features import KeptFeatures, prepare_features
 from laminar.train.job import Job
 from laminar.train.loop import train
+from laminar.train.recipe import Recipe
+
+
+ROUTE = "features"  # in a run's folder: whether it trains on kept features
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,8 @@ def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str
         except LaminarError as error:
             key = "freeze" if error.code == "L203" else "args" if layer.args else "model" if layer.model else "replace"
             raise located(error, file.where_layer(layer.name, key), f"layer {layer.name}") from error
-        kept = prepare_features(made.model, frozen, data, spec.augment, layer.train, store, emit)
+        kept = prepare_features(made.model, frozen, data, spec.augment, _as_before(layer.train, folder), store, emit)
+        atomic.write_text(folder / ROUTE, "always" if isinstance(kept, KeptFeatures) else "never")
         job = Job(
             name=layer.name,
             model=made.model,
@@ -120,6 +127,14 @@ def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str
         for leftover in folder.glob("checkpoint*"):
             leftover.unlink(missing_ok=True)
     return Outcome(manifest.id, trained.metrics, trained.seconds, kept.summary(), manifest.notes)
+
+
+def _as_before(recipe: Recipe, folder: Path) -> Recipe:
+    """The recipe, on the way the unfinished run took: whether keeping pays is measured, and a resumed run must not choose anew."""
+    if not (folder / POINTER).exists() or not (folder / ROUTE).exists():
+        return recipe
+    way = (folder / ROUTE).read_text()
+    return msgspec.structs.replace(recipe, keep_features="always" if way == "always" else "never")
 
 
 def _example(data: Dataset, n: int, dtype_name: str) -> torch.Tensor:

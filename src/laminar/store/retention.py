@@ -99,7 +99,7 @@ class GcPlan(msgspec.Struct, frozen=True, kw_only=True):
 def decide(listing: Listing, *, keep: int | None, feature_budget: int, now: float, grace: float = GRACE) -> GcPlan:
     """`keep`: so many layers of each ref's history (None: all that ever were); what lies ahead of a rollback always counts.
 
-    `grace`: the age below which nothing goes. While some process holds a lease it is never less than GRACE: its new objects have no name yet.
+    `grace`: the age below which nothing goes. While a process holds a lease it is at least GRACE: its new objects have no name yet.
     """
     grace = max(grace, GRACE) if listing.busy else grace
     if keep is not None and keep < 1:

@@ -183,10 +183,10 @@ def test_unknown_schemes_and_passwords() -> None:
     ],
 )
 def test_a_missing_library_names_its_extra(url: str, library: str, loaded: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fsspec.registry
+    from fsspec.registry import _registry
 
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.delitem(fsspec.registry._registry, loaded, raising=False)
+    monkeypatch.delitem(_registry, loaded, raising=False)
     with pytest.raises(LaminarError) as caught:
         Remote.at(url)
     assert caught.value.code == "L011"

@@ -244,3 +244,13 @@ def test_rubbish_is_no_delta() -> None:
     for data in (b"", b"\x00" * 16, far, cut, other):
         with pytest.raises(delta.BadDelta):
             delta.apply(memoryview(data), target)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
+def test_memory_is_given_back_when_nobody_looks_at_it(store: Store) -> None:
+    ref = put(store, np.zeros(50_000, np.float32))
+    view = get(store, ref)[10:20]
+    assert ref.digest[2:] in Path("/proc/self/maps").read_text()
+    assert view.sum() == 0
+    del view
+    assert ref.digest[2:] not in Path("/proc/self/maps").read_text()
