@@ -17,7 +17,7 @@ from laminar.stack.project import open_project
 
 
 def run(
-    layers: Annotated[list[str] | None, typer.Argument(metavar="[LAYER]...", help="Layers to build.")] = None,
+    layers: Annotated[list[str] | None, typer.Argument(metavar="LAYER", help="Layers to build.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Train the named layers (or all) even when nothing changed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -72,4 +72,7 @@ def show_report(report: BuildReport) -> None:
     built = len(report.layers) - len(report.reused)
     saved = sum(layer.saved for layer in report.reused)
     reused = f"{len(report.reused)} layer{'s' if len(report.reused) != 1 else ''} reused"
-    say(f"{built} built, {reused}" + (f" (their training took {seconds(saved)})" if report.reused else ""))
+    say(
+        f"{built} built, {reused}"
+        + (f" ({'its' if len(report.reused) == 1 else 'their'} training took {seconds(saved)})" if report.reused else "")
+    )

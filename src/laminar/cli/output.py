@@ -31,7 +31,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, 
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
         shown.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
@@ -39,6 +39,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, 
     wide = Console(highlight=False)
     if not wide.is_terminal:  # a file or pipe has no width to fold at
         wide = Console(highlight=False, width=200)
+    if title:
+        wide.print(title, style="italic")
     wide.print(shown)
 
 
@@ -59,7 +61,7 @@ def size(value: float) -> str:
 def number(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:.4f}" if abs(value) < 10 else f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def local_time(value: float) -> str:

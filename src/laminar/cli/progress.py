@@ -43,7 +43,7 @@ def _lines(event: Event) -> None:
     kind = event["event"]
     if kind == "epoch":
         remark(f"{event.get('layer', '')} epoch {event['epoch'] + 1}/{event.get('epochs', '?')}: {figures(event)}")
-    elif kind in ("note", "waiting", "resume") or (kind == "features" and event["action"] != "computing"):
+    elif kind in ("note", "waiting", "resume"):
         remark(f"{event.get('layer', '')} {kind}: {event['why']}".strip())
 
 

@@ -30,7 +30,6 @@ CATALOGUE: Final[dict[str, str]] = {
     "L009": "the folder already holds a stack",
     "L010": "nothing to roll back or redo",
     "L011": "a library that is not installed",
-    "L012": "interrupted",
     # data
     "L101": "a data file is missing",
     "L102": "a data file cannot be read",

@@ -70,7 +70,9 @@ def build(
     """Train what is missing or changed, parents first. `force` trains the targets (or everything) even when nothing changed."""
     done: dict[str, Built] = {}
     order = bottom_up(file, targets)
-    plan(file, store, targets=targets, force=force)  # every mistake that can be seen without training is seen before it
+    steps = plan(file, store, targets=targets, force=force)  # every mistake that can be seen without training is seen before it
+    if any(step.action == "build" for step in steps):
+        import laminar.stack.train_layer  # noqa: F401 - torch takes a second to load, which is no part of any layer's time
     with store.lease() as lease:
         for number, layer in enumerate(order):
             parent_name = parent_of(file.spec, layer)

@@ -91,7 +91,7 @@ def _explain(error: msgspec.ValidationError, raw: dict[str, Any], text: str, pat
     for name, index, key in _STEP.findall(at[1] if at else ""):
         steps.append(int(index) if index else name or key)
     steps = _find_key_of_mapping(steps, at[1] if at else "", raw, said)
-    dotted = ".".join(str(s) for s in steps) or "the file"
+    dotted = _dotted(steps, raw)
     if unknown := re.search(r"unknown field `([^`]+)`", said):
         word = unknown[1]
         line = line_of(text, [*steps, word])
@@ -183,6 +183,13 @@ def _value_at(raw: Any, steps: list[str | int]) -> Any:
         except (KeyError, IndexError, TypeError):
             return None
     return raw
+
+
+def _dotted(steps: list[str | int], raw: dict[str, Any]) -> str:
+    """`layer strokes: train.epochs` rather than `layer.0.train.epochs`: people know layers by their names."""
+    name = _value_at(raw, [*steps[:2], "name"]) if steps[:1] == ["layer"] else None
+    shown, rest = (f"layer {name}: ", steps[2:]) if isinstance(name, str) and len(steps) > 2 else ("", steps)
+    return shown + (".".join(str(s) for s in rest) or "the file")
 
 
 def _title(steps: list[str | int]) -> str:

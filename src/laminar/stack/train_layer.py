@@ -31,7 +31,6 @@ from laminar.train.job import Job
 from laminar.train.loop import train
 from laminar.train.recipe import Recipe
 
-
 ROUTE = "features"  # in a run's folder: whether it trains on kept features
 
 

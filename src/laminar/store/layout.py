@@ -10,7 +10,21 @@ from laminar.core import atomic
 from laminar.core.errors import LaminarError
 
 FORMAT: Final = 1
-FOLDERS: Final = ("objects", "layers", "keys", "refs", "runs", "features", "fingerprints", "leases", "projects", "tmp", "locks", "lost")
+FOLDERS: Final = (
+    "objects",
+    "layers",
+    "keys",
+    "refs",
+    "runs",
+    "features",
+    "fingerprints",
+    "leases",
+    "projects",
+    "tmp",
+    "locks",
+    "lost",
+    "rollbacks",
+)
 _OWN: Final = frozenset((*FOLDERS, "format", "index", "remotes.json", ".gitignore"))
 TAGS: Final = "tags"
 

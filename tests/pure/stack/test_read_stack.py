@@ -143,3 +143,20 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
 )
 def test_lines_are_found(path: tuple[str | int, ...], line: int) -> None:
     assert line_of(GOOD, path) == line
+
+
+def test_keys_of_this_format_stay_as_they_are(tmp_path: Path) -> None:
+    """A changed golden key means that every layer of every user would be trained again: raise key.FORMAT and say so in the changelog."""
+    from laminar.stack.key import inputs_of, key_of
+
+    (tmp_path / "laminar.toml").write_text(GOOD.replace('name = "digits"', 'name = "digits"\nenvironment = "ignore"', 1))
+    (tmp_path / "models.py").write_text(
+        "from torch import nn\n\ndef convnet(channels, classes):\n    return nn.Linear(64, classes)\n\ndef head(old, classes):\n    return old\n"
+    )
+    file = read(tmp_path / "laminar.toml")
+    cache = tmp_path / "fingerprints"
+    keys = [key_of(inputs_of(file, layer, parent, cache)) for layer, parent in zip(file.spec.layer, (None, "ab" * 32), strict=True)]
+    assert keys == [
+        "df31d6d74db96a63725774f6830a1da456d91beebc0e0f2deb26938eee63bbba",
+        "3b550fe6b9be23cd8b577f17176c7049ae8901db808f71866b23b9337f60cebd",
+    ]
