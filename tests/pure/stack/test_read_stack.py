@@ -150,9 +150,8 @@ def test_keys_of_this_format_stay_as_they_are(tmp_path: Path) -> None:
     from laminar.stack.key import inputs_of, key_of
 
     (tmp_path / "laminar.toml").write_text(GOOD.replace('name = "digits"', 'name = "digits"\nenvironment = "ignore"', 1))
-    (tmp_path / "models.py").write_text(
-        "from torch import nn\n\ndef convnet(channels, classes):\n    return nn.Linear(64, classes)\n\ndef head(old, classes):\n    return old\n"
-    )
+    factories = ["def convnet(channels, classes):\n    return nn.Linear(64, classes)", "def head(old, classes):\n    return old\n"]
+    (tmp_path / "models.py").write_text("\n\n".join(["from torch import nn", *factories]))
     file = read(tmp_path / "laminar.toml")
     cache = tmp_path / "fingerprints"
     keys = [key_of(inputs_of(file, layer, parent, cache)) for layer, parent in zip(file.spec.layer, (None, "ab" * 32), strict=True)]
