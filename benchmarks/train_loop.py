@@ -11,6 +11,8 @@ Claims (samples per second, Fashion-MNIST, Adam):
 Every contender is a process of its own that lives through the benchmark; they take turns, round by round, with the same samples,
 initial weights, threads and epochs, so that what else the machine does meets all of them. A ratio is the median over rounds of
 (contender's time / Laminar's time) within the round: wall time, and processor time, which suffers less from neighbours.
+One thread each by default: with one per core, any neighbour on the machine makes every contender wait at OpenMP's barriers, at random
+and up to thirty times longer than a step takes, and no ratio means anything. `--threads` on a quiet machine.
 Timed is training: gathering batches, forward, backward, step; no contender tests inside its time. Laminar writes its step history
 and counts training accuracy in that time, the others do neither.
 """
@@ -263,7 +265,7 @@ def has_lightning(python: str) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lightning-python", default=sys.executable, help="a Python with lightning and the same torch")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--only", nargs="*", help="such as mlp-32 cnn-256")
