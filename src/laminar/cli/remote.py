@@ -10,6 +10,7 @@ from laminar.cli.output import Json, print_json, say, table
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.stack.project import open_project
+from laminar.store.drivers import masked
 from laminar.store.remotes import Remotes
 
 
@@ -33,7 +34,8 @@ def run(
         raise LaminarError(
             "L008", f"there is no action '{action}'; {did_you_mean(action, ['list', 'add', 'remove'])}", hint="laminar remote --help"
         )
-    named = {**remotes.names(), **(project.file.spec.remotes if project.file else {})}
+    known = {**remotes.names(), **(project.file.spec.remotes if project.file else {})}
+    named = {each: masked(place) for each, place in known.items()}  # what is printed may be logged: no passwords
     if json:
         print_json({"remotes": [{"name": n, "url": u} for n, u in named.items()]})
     elif named:

@@ -114,7 +114,10 @@ def _options(
 def main() -> None:
     """Run, and leave with the exit code of the error's kind; a traceback only for our own bugs or with --debug."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
+    except typer.Abort:  # what click makes of Ctrl-C
+        typer.echo("interrupted", err=True)
+        sys.exit(130)
     except LaminarError as error:
         _complain(error)
         sys.exit(error.exit_code)
@@ -125,6 +128,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it flushes at the end
         sys.exit(141)
     except Exception as error:
+        if hasattr(error, "show") and hasattr(error, "exit_code"):  # click's own: a missing argument, an unknown option
+            error.show()
+            sys.exit(error.exit_code)
         _bug(error)
         sys.exit(70)
 

@@ -21,7 +21,9 @@ from pathlib import Path
 from laminar.core import digest
 
 WHOLE = "*"
+EVERY = "**"
 _DYNAMIC = frozenset({"globals", "vars", "eval", "exec", "__import__"})
+_HOOKS = (b"__init_subclass__", b"__subclasses__", b"metaclass")  # ways in which a class is found by nobody naming it
 
 
 def closure(module: str, symbol: str | None, root: Path) -> dict[str, str]:
@@ -37,8 +39,12 @@ def closure(module: str, symbol: str | None, root: Path) -> dict[str, str]:
         source = _read(name, root)
         if source is None:
             continue
+        if wanted == EVERY:  # an import whose name is computed may mean any of them
+            todo.extend((other, WHOLE) for other in _every_module(root))
+            continue
         if "." in name:  # importing a.b runs a/__init__.py
             todo.append((name.rpartition(".")[0], ""))
+        todo.extend((other, "") for other in source.runs())  # what an imported module does at import counts, whatever is taken from it
         for key, text, uses in source.reach(wanted):
             found[f"{source.path}:{key}"] = digest.of_bytes(text.encode())
             todo.extend(uses)
@@ -75,6 +81,10 @@ class _Source:
     imported: dict[str, tuple[str, str]] = field(default_factory=dict)  # local name -> (project module, name in it)
     opaque: bool = False
 
+    def runs(self) -> set[str]:
+        """The project's modules that importing this one runs."""
+        return {*self.modules.values(), *(module for module, _ in self.imported.values())} - {self.name}
+
     def reach(self, wanted: str) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
         """(key, canonical text, what it uses next) of the definition `wanted`, of what always counts, or of all."""
         if wanted == WHOLE or self.opaque:
@@ -94,7 +104,9 @@ class _Source:
             yield wanted, "->" + ":".join(self.imported[wanted]), [self.imported[wanted]]
         elif wanted:
             submodule = f"{self.name}.{wanted}"
-            if self.is_package and module_file(submodule, self.root):
+            if "__getattr__" in self.definitions:
+                yield "__getattr__", wanted, [(self.name, WHOLE)]
+            elif self.is_package and module_file(submodule, self.root):
                 yield wanted, "->" + submodule, [(submodule, WHOLE)]
 
     def _uses(self, statement: ast.stmt) -> list[tuple[str, str]]:
@@ -103,7 +115,9 @@ class _Source:
         for node in ast.walk(statement):
             if isinstance(node, ast.Attribute):
                 dotted = _dotted(node.value)
-                if dotted is not None and (target := self._module_of(dotted)) is not None:
+                if dotted == "sys" and node.attr == "modules":
+                    uses.append((self.name, WHOLE))
+                elif dotted is not None and (target := self._module_of(dotted)) is not None:
                     uses.append((target, node.attr))
                     attribute_bases.update(id(n) for n in ast.walk(node.value))
             elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -111,8 +125,9 @@ class _Source:
                     uses.append((project_module, name or WHOLE))
                     if local == "*":
                         uses.append((project_module, WHOLE))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_import_call(statement, node):
-                uses.append((node.value, WHOLE))
+            elif isinstance(node, ast.Call) and (_dotted(node.func) or "").split(".")[-1] in ("import_module", "__import__"):
+                asked = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+                uses.append((asked, WHOLE) if isinstance(asked, str) and not asked.startswith(".") else (self.name, EVERY))
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and id(node) not in attribute_bases:
                 if node.id in self.definitions:
@@ -178,14 +193,14 @@ def _file_statement(source: _Source, statement: ast.stmt) -> None:
                 source.definitions.setdefault(local, []).append(statement)
     elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         source.definitions.setdefault(statement.name, []).append(statement)
-        if statement.decorator_list:
+        if statement.decorator_list or (isinstance(statement, ast.ClassDef) and _is_found_by_its_base(statement, source)):
             source.always.append(statement)
     elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         names = [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
         for name in names:
             source.definitions.setdefault(name, []).append(statement)
-        plain = all(isinstance(t, ast.Name | ast.Tuple) for t in targets)
+        plain = not any(isinstance(n, ast.Attribute | ast.Subscript) for t in targets for n in ast.walk(t))
         if not plain or (statement.value is not None and any(isinstance(n, ast.Call) for n in ast.walk(statement.value))):
             source.always.append(statement)
     elif not _is_inert(statement):
@@ -209,8 +224,32 @@ def _is_inert(statement: ast.stmt) -> bool:
         return not isinstance(statement, ast.Expr) or isinstance(getattr(statement.value, "value", None), str)
     if isinstance(statement, ast.If):
         test = statement.test
-        return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+        return not statement.orelse and ast.unparse(test).replace('"', "'") == "__name__ == '__main__'"
     return False
+
+
+def _is_found_by_its_base(statement: ast.ClassDef, source: _Source) -> bool:
+    """A class with a metaclass, or below a class of the project that keeps a list of its subclasses: defining it has effects."""
+    if statement.keywords:
+        return True
+    files = [module_file(source.name, source.root)]
+    for base in statement.bases:
+        first = (_dotted(base) or "").partition(".")[0]
+        module = source.imported[first][0] if first in source.imported else source.modules.get(first)
+        files.append(module_file(module, source.root) if module else None)
+    own = any(
+        (_dotted(base) or "") in source.definitions or file is not None for base, file in zip(statement.bases, files[1:], strict=True)
+    )
+    return own and any(hook in file.read_bytes() for file in files if file is not None for hook in _HOOKS)
+
+
+def _every_module(root: Path) -> Iterator[str]:
+    for file in sorted(root.rglob("*.py")):
+        parts = file.relative_to(root).with_suffix("").parts
+        if all(part.isidentifier() for part in parts) and not any(
+            (root / Path(*parts[:i]) / "pyvenv.cfg").exists() for i in range(1, len(parts))
+        ):
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def _imports(node: ast.Import | ast.ImportFrom, source: _Source) -> Iterator[tuple[str, str, str | None]]:
@@ -249,13 +288,6 @@ def _dotted(node: ast.expr) -> str | None:
         inner = _dotted(node.value)
         return f"{inner}.{node.attr}" if inner else None
     return None
-
-
-def _is_import_call(statement: ast.stmt, constant: ast.Constant) -> bool:
-    return any(
-        isinstance(n, ast.Call) and constant in n.args and (_dotted(n.func) or "").split(".")[-1] in ("import_module", "__import__")
-        for n in ast.walk(statement)
-    )
 
 
 class _NoDocstrings(ast.NodeTransformer):

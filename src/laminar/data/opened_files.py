@@ -50,7 +50,8 @@ class OpenedFiles:
 
 def _own_places() -> tuple[str, ...]:
     """Folders of Python itself and of the operating system: what lies there is not the project's data."""
-    found = {sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values()}
+    paths = sysconfig.get_paths()  # not the prefix itself: a project may lie below it, or have its environment in its own folder
+    found = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib", "include", "scripts") if name in paths}
     found |= {os.path.realpath(path) for path in found}
     return (*(path.rstrip(os.sep) + os.sep for path in found if len(path) > 1), "/proc/", "/sys/", "/dev/")
 

@@ -17,8 +17,9 @@ from torch import nn
 from laminar.core import digest
 from laminar.core.errors import LaminarError
 from laminar.data.dataset import Dataset
+from laminar.data.opened_files import recording_opened_files
 from laminar.model.build import make_model
-from laminar.model.graph import load_forms
+from laminar.model.graph import load_forms, structure_of
 from laminar.model.replace import replace
 from laminar.model.weights import load_state, state, tensors_of
 from laminar.stack.key import code_of, located, normalised
@@ -47,10 +48,12 @@ def make(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, da
     if layer.model is not None:
         step = _step(layer.model, layer.args, known, file, layer.name, "model")
         try:
-            model = make_model(layer.model, step["args"], file.root, seed=seed, inject=known)
+            with recording_opened_files() as looked_at:
+                model = make_model(layer.model, step["args"], file.root, seed=seed, inject=known)
         except LaminarError as error:
             raise located(error, file.where_layer(layer.name, "args" if layer.args else "model"), f"layer {layer.name}") from error
         steps = [step]
+        notes += _unseen(layer.model, looked_at.files, file.root)
         if below is not None:
             taken, of = _take_over(model, store, below)
             if not taken:
@@ -73,6 +76,12 @@ def make(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, da
             raise located(error, file.where_layer(layer.name, "replace", path), f"layer {layer.name}") from error
         steps.append(step)
     return Made(model, steps, route, notes)
+
+
+def _unseen(factory: str, files: list[str], root: Path) -> list[str]:
+    """A factory may read files of the project, but their content is in no key: worth a word."""
+    mine = [Path(f).relative_to(root).as_posix() for f in files if Path(f).is_relative_to(root) and ".laminar" not in Path(f).parts]
+    return [f"{factory} reads {', '.join(mine)}, whose content is not part of the key: give it through args"] if mine else []
 
 
 def outputs_of(data: Dataset) -> int:
@@ -99,10 +108,17 @@ def remake(store: Store, manifest: Manifest, root: Path | None) -> tuple[nn.Modu
 
 
 def from_graph(store: Store, manifest: Manifest) -> nn.Module:
+    """The model of a layer's graph, which must be the one its id speaks of: whoever sent the manifest chose the objects it names."""
     train = store.objects.read(manifest.graph.train) if manifest.graph.train else None
     assert manifest.graph.eval is not None
-    model: nn.Module = load_forms(train, store.objects.read(manifest.graph.eval), store.get_tensors(manifest), manifest.aliases)
-    return model
+    evaluation = store.objects.read(manifest.graph.eval)
+    if train is not None and structure_of(train, evaluation) != manifest.structure:
+        raise LaminarError(
+            "L403",
+            f"the graph of layer {manifest.name} ({digest.short(manifest.id)}) is not the one its id was made of",
+            hint="pull it from a remote you trust, or build it again",
+        )
+    return load_forms(train, evaluation, store.get_tensors(manifest), manifest.aliases)
 
 
 def _from_steps(steps: list[dict[str, Any]], root: Path) -> nn.Module:

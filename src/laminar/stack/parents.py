@@ -7,7 +7,6 @@ from laminar.core.nearest import did_you_mean
 from laminar.stack.key import located
 from laminar.stack.read import StackFile
 from laminar.stack.specs import LayerSpec
-from laminar.store.remote import is_remote_ref, pull_ref
 from laminar.store.resolve import resolve as resolve_ref
 from laminar.store.store import Store
 
@@ -18,8 +17,10 @@ def resolve(file: StackFile, store: Store, layer: LayerSpec, parent: str | None)
         return None
     where = file.where_layer(layer.name, "from")
     try:
-        if is_remote_ref(parent):
-            return pull_ref(store, parent)
+        if "#" in parent:
+            from laminar.store.remote import pull_ref  # brings what talks to networks
+
+            return pull_ref(store, _absolute(file, parent))
         return resolve_ref(store, parent, file.spec.stack.name)
     except LaminarError as error:
         if error.code == "L006":
@@ -31,3 +32,12 @@ def resolve(file: StackFile, store: Store, layer: LayerSpec, parent: str | None)
                 hint="laminar log lists what the store has; a remote layer is written URL#name",
             ) from None
         raise located(error, where, f"layer {layer.name}") from error
+
+
+def _absolute(file: StackFile, ref: str) -> str:
+    """The remote ref with its remote spelled out: a name of [remotes], or a folder as seen from the stack file."""
+    url, _, name = ref.partition("#")
+    url = file.spec.remotes.get(url, url)
+    if url.startswith("."):
+        url = str((file.root / url).resolve())
+    return f"{url}#{name}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -79,6 +81,12 @@ def parse(text: str, path: Path) -> StackFile:
     except msgspec.ValidationError as error:
         _explain(error, raw, text, path)
     file = StackFile(path.resolve(), text, raw, spec)
+    for steps in _not_finite(raw, []):
+        raise LaminarError(
+            "L004",
+            f"{file.where(*steps)}: {_dotted(steps, raw)} is {_value_at(raw, steps)}, but must be a finite number",
+            hint="write a number",
+        )
     _check(file)
     return file
 
@@ -192,6 +200,15 @@ def _dotted(steps: list[str | int], raw: dict[str, Any]) -> str:
     return shown + (".".join(str(s) for s in rest) or "the file")
 
 
+def _not_finite(value: Any, steps: list[str | int]) -> Iterator[list[str | int]]:
+    """Where TOML's inf and nan stand: no setting has a use for them, and no key can hold them."""
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _not_finite(inner, [*steps, key])
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield steps
+
+
 def _title(steps: list[str | int]) -> str:
     if not steps:
         return "the file"
@@ -247,7 +264,8 @@ def _check_name(file: StackFile, name: str, *path: str | int) -> None:
 def parent_of(spec: StackSpec, layer: LayerSpec) -> str | None:
     """What a layer stands on, as written or by default: the layer above it in the file, or nothing when it has a model of its own."""
     if layer.from_ is not None:
-        return layer.from_
+        own = layer.from_.removeprefix(f"{spec.stack.name}/")  # "digits/strokes" inside the stack digits is its layer strokes
+        return own if any(other.name == own for other in spec.layer) else layer.from_
     index = spec.layer.index(layer)
     return None if layer.model is not None or index == 0 else spec.layer[index - 1].name
 

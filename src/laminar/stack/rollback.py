@@ -1,6 +1,8 @@
 """Rollback: move a layer's ref back along its history, and forward again; with `write`, laminar.toml goes along.
 
-Nothing is deleted: the log only grows, so every layer a ref ever showed can be shown again.
+Nothing is deleted: the log only grows, so every layer a ref ever showed can be shown again. A rollback that writes laminar.toml keeps its
+text under the number of the rollback in the ref's log, so that redo takes back the text of the very rollback it undoes. The file is
+written before the ref moves: what cannot be written moves nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.stack.read import StackFile, parse
+from laminar.store import records
+from laminar.store.layout import quoted
 from laminar.store.manifest import BuildRecord
+from laminar.store.reflog import Entry, State, Undo
 from laminar.store.resolve import resolve
 from laminar.store.store import Store
 
@@ -41,40 +46,121 @@ def rollback(file: StackFile, store: Store, target: str, *, write: bool = False)
     before = store.refs.get(ref)
     if before is None:
         raise LaminarError("L010", f"{ref} has never been built: there is nothing to roll back", hint="laminar build")
-    after = store.refs.to(ref, to) if to is not None else store.refs.back(ref, steps)
     if not write:
+        after = store.refs.to(ref, to) if to is not None else store.refs.back(ref, steps)
         return Moved(ref, before, after, notes=["laminar.toml is as it was; the next build goes by it. --write sets it back too"])
-    return _with_file(file, store, ref, before, after)
+    _need_layer(file, ref)
+    wrote: list[str] = []
+    notes: list[str] = []
+
+    def first(state: State, entry: Entry) -> None:
+        text, changes, said = _new_text(file, store, ref, entry.id)
+        notes.extend(said)
+        if not changes:
+            return
+        content = {"ref": ref, "n": entry.n, "time": entry.time, "text": file.text, "after": digest.of_bytes(text.encode())}
+        _forget(store, ref, keep={undo.n for undo in state.undo})
+        records.write(_saved(store, ref, entry.n), content, tmp=store.layout.tmp)
+        atomic.write_text(file.path, text)
+        wrote.extend(changes)
+
+    if to == before and not _new_text(file, store, ref, before)[1]:
+        return Moved(ref, before, before, notes=["laminar.toml says so already"])
+    try:
+        after = store.refs.to(ref, to, first=first, again=True) if to is not None else store.refs.back(ref, steps, first=first)
+    except Exception:
+        if wrote:  # the ref could not be moved after all
+            atomic.write_text(file.path, file.text)
+        raise
+    return Moved(ref, before, after, wrote, notes)
 
 
 def redo(file: StackFile, store: Store, name: str | None = None) -> Moved:
     """Undo the last rollback of a layer (default: of the layer of this stack that was rolled back last)."""
     ref = _ref(file, store, name) if name else _last_rolled_back(file, store)
     before = store.refs.get(ref)
-    after = store.refs.redo(ref)
     assert before is not None
-    saved = _saved(store, ref)
-    if not saved.exists():
-        return Moved(ref, before, after)
-    memory = msgspec.json.decode(saved.read_bytes())
-    saved.unlink()
-    if digest.of_bytes(file.text.encode()) != memory["after"]:
-        return Moved(ref, before, after, notes=["laminar.toml was edited since the rollback, so it is left as it is"])
-    atomic.write_text(file.path, memory["text"])
-    return Moved(ref, before, after, wrote=["the file as it was before the rollback"])
+    wrote: list[str] = []
+    notes: list[str] = []
+    done: list[Undo] = []
 
+    def first(state: State, entry: Entry) -> None:
+        undo = state.undo[-1]
+        done.append(undo)
+        try:
+            memory = records.read(_saved(store, ref, undo.n))
+        except LaminarError as error:
+            notes.append(f"laminar.toml is left as it is: {error.message}")
+            return
+        if memory is None or memory["ref"] != ref or memory["time"] != undo.time:  # that of a rollback that never came to be
+            return
+        if file.text == memory["text"]:
+            return
+        if digest.of_bytes(file.text.encode()) != memory["after"]:
+            notes.append("laminar.toml was edited since the rollback, so it is left as it is")
+            return
+        atomic.write_text(file.path, memory["text"])
+        wrote.append("the file as it was before the rollback")
 
-def _with_file(file: StackFile, store: Store, ref: str, before: str, after: str) -> Moved:
-    name = ref.split("/", 1)[1]
-    record = _record(store, ref, after)
-    if record is None:
-        note = f"the store does not know how {digest.short(after)} was written (it was pulled or imported): laminar.toml is as it was"
-        return Moved(ref, before, after, notes=[note])
-    text, wrote, notes = set_back(file, name, record)
-    if wrote:
-        atomic.write_bytes(_saved(store, ref), msgspec.json.encode({"text": file.text, "after": digest.of_bytes(text.encode())}))
-        atomic.write_text(file.path, text)
+    try:
+        after = store.refs.redo(ref, first=first)
+    except Exception:
+        if wrote:
+            atomic.write_text(file.path, file.text)
+        raise
+    for undo in done:
+        _saved(store, ref, undo.n).unlink(missing_ok=True)
     return Moved(ref, before, after, wrote, notes)
+
+
+def _need_layer(file: StackFile, ref: str) -> None:
+    """L006 unless the ref is of a layer that stands in the file."""
+    stack, name = ref.split("/", 1)
+    here, names = file.spec.stack.name, [layer.name for layer in file.spec.layer]
+    if stack != here:
+        raise LaminarError(
+            "L006",
+            f"{ref} is of the stack '{stack}', but {file.path.name} is of '{here}': it cannot be set back",
+            hint=f"laminar rollback {ref}, without --write, or run it in the folder of '{stack}'",
+        )
+    if name not in names:
+        raise LaminarError(
+            "L006",
+            f"there is no layer '{name}' in {file.path.name} to set back; {did_you_mean(name, names)}",
+            hint=f'laminar rollback {name}, without --write, or add [[layer]] with name = "{name}"',
+        )
+
+
+def _new_text(file: StackFile, store: Store, ref: str, id: str) -> tuple[str, list[str], list[str]]:
+    """As `set_back`, for the layer of a ref at an id."""
+    name = ref.split("/", 1)[1]
+    record = _record(store, ref, id)
+    if record is None:
+        note = f"the store does not know how {digest.short(id)} was written (it was pulled or imported): laminar.toml is as it was"
+        return file.text, [], [note]
+    if f"{record.stack}/{record.name}" == ref:
+        return set_back(file, name, record)
+    text, wrote, notes = set_back(file, name, _under_its_name_here(file, store, name, record))
+    return text, wrote, [f"{digest.short(id)} was built as {record.stack}/{record.name}: its settings are those", *notes]
+
+
+def _under_its_name_here(file: StackFile, store: Store, name: str, record: BuildRecord) -> BuildRecord:
+    """The record of a layer that was built under another name, as this file would say it: its names, where they mean the same."""
+    table = file.raw["layer"][file.layer_index(name)]
+    spec = {**record.spec, "name": name}
+    stack, names = file.spec.stack.name, {layer.name for layer in file.spec.layer}
+    below = table.get("from")
+    if spec.get("from") not in (None, *names) and below in names:
+        if store.has_layer(record.id) and store.refs.get(f"{stack}/{below}") == store.layer(record.id).parent:
+            spec["from"] = below
+    data = record.data
+    if data is not None:
+        content = {k: v for k, v in data.items() if k != "name"}
+        tables = file.raw["data"]
+        same = [n for n in (table["data"], data["name"], *tables) if tables.get(n) == content]
+        if same:
+            spec["data"], data = same[0], {"name": same[0], **content}
+    return msgspec.structs.replace(record, spec=spec, data=data)
 
 
 def set_back(file: StackFile, name: str, record: BuildRecord) -> tuple[str, list[str], list[str]]:
@@ -132,9 +218,10 @@ def _item(value: Any) -> Any:
 
 
 def _record(store: Store, ref: str, id: str) -> BuildRecord | None:
+    """How a layer was written: by this ref if it was, else by whoever built the same layer. What was imported has nothing written."""
     stack, name = ref.split("/", 1)
-    mine = [r for r in store.records() if r.id == id and r.stack == stack and r.name == name]
-    return max(mine, key=lambda r: r.created, default=None)
+    found = [r for r in store.records() if r.id == id and r.spec]
+    return max(found, key=lambda r: (r.stack == stack and r.name == name, r.stack == stack, r.created), default=None)
 
 
 def _target(file: StackFile, store: Store, text: str) -> tuple[str, int, str | None]:
@@ -172,15 +259,22 @@ def _ref(file: StackFile, store: Store, name: str) -> str:
 
 
 def _last_rolled_back(file: StackFile, store: Store) -> str:
-    found = [
-        (entries[-1].time, ref)
-        for ref in store.refs.names()
-        if ref.startswith(file.spec.stack.name + "/") and (entries := store.refs.log(ref)) and entries[-1].op == "rollback"
-    ]
+    mine = [ref for ref in store.refs.names() if ref.startswith(file.spec.stack.name + "/")]
+    found = [(undo[-1].time, ref) for ref in mine if (undo := store.refs.redoable(ref))]
     if not found:
-        raise LaminarError("L010", f"no layer of {file.spec.stack.name} has been rolled back: there is nothing to redo", hint="laminar log")
+        raise LaminarError(
+            "L010", f"no layer of {file.spec.stack.name} was rolled back since its last build: there is nothing to redo", hint="laminar log"
+        )
     return max(found)[1]
 
 
-def _saved(store: Store, ref: str) -> Path:
-    return store.root / "rollbacks" / (ref.replace("/", "@") + ".json")
+def _saved(store: Store, ref: str, n: int) -> Path:
+    return store.root / "rollbacks" / f"{quoted(ref)}-{n}.json"
+
+
+def _forget(store: Store, ref: str, *, keep: set[int]) -> None:
+    """Delete the texts of rollbacks that can no longer be redone."""
+    for path in (store.root / "rollbacks").glob("*.json"):
+        head, _, number = path.stem.rpartition("-")
+        if head == quoted(ref) and number.isdecimal() and int(number) not in keep:
+            path.unlink(missing_ok=True)

@@ -32,7 +32,8 @@ class LayerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     replace: dict[str, str | ReplaceSpec] = {}
 
     def replacements(self) -> dict[str, ReplaceSpec]:
-        return {path: ReplaceSpec(model=to) if isinstance(to, str) else to for path, to in self.replace.items()}
+        """By path, outer modules before what is inside them, in whatever order they were written."""
+        return {path: ReplaceSpec(model=to) if isinstance(to, str) else to for path, to in sorted(self.replace.items())}
 
 
 class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

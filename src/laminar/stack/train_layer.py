@@ -14,6 +14,7 @@ from laminar.core.clock import Clock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
 from laminar.data.dataset import Dataset, as_float
+from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
 from laminar.model.fit import check_output
 from laminar.model.freeze import freeze
@@ -24,8 +25,7 @@ from laminar.stack.plan import FINISHED, Step, fingerprint_folder
 from laminar.stack.read import StackFile
 from laminar.store.manifest import BuildRecord
 from laminar.store.store import Store
-from laminar.train import dtype
-from laminar.train.checkpoint import POINTER
+from laminar.train import checkpoint, dtype
 from laminar.train.features import KeptFeatures, prepare_features
 from laminar.train.job import Job
 from laminar.train.loop import train
@@ -49,6 +49,8 @@ def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str
     where = file.where_layer(layer.name)
     try:
         data = open_data(spec, file.root, cache=fingerprint_folder(store))
+        if fingerprint(spec, file.root, fingerprint_folder(store)) != step.inputs["data"]:
+            raise LaminarError("L102", "it changed while it was being read", hint="laminar build again when it is at rest")
     except LaminarError as error:
         raise located(error, file.where("data", layer.data, "source"), f"data.{layer.data}") from error
     folder = store.run_folder(run)
@@ -56,6 +58,7 @@ def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str
         folder.mkdir(parents=True, exist_ok=True)
         atomic.write_bytes(folder / "run.json", msgspec.json.encode({"stack": file.spec.stack.name, "layer": layer.name, "key": step.key}))
         made = make(file, store, layer, step.parent, data)
+        _same_code(step, made.steps)
         dtype.prepare(made.model, layer.train)
         example = _example(data, 2, layer.train.dtype)
         try:
@@ -123,14 +126,23 @@ def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str
         )
         store.commit(manifest, record, ref, why="build")
         atomic.write_text(folder / FINISHED, manifest.id)
-        for leftover in folder.glob("checkpoint*"):
-            leftover.unlink(missing_ok=True)
+        checkpoint.remove(folder)
     return Outcome(manifest.id, trained.metrics, trained.seconds, kept.summary(), manifest.notes)
+
+
+def _same_code(step: Step, made: list[dict[str, Any]]) -> None:
+    """What was executed is what the key speaks of: an editor may have saved a file in between."""
+    assert step.inputs is not None
+    keyed = [step.inputs["model"], *step.inputs["replace"].values()]
+    codes = [entry["code"] for entry in made]
+    for entry in keyed:
+        if entry is not None and entry["code"] not in codes:
+            raise LaminarError("L202", f"the source of {entry['factory']} changed while the build began", hint="laminar build again")
 
 
 def _as_before(recipe: Recipe, folder: Path) -> Recipe:
     """The recipe, on the way the unfinished run took: whether keeping pays is measured, and a resumed run must not choose anew."""
-    if not (folder / POINTER).exists() or not (folder / ROUTE).exists():
+    if not (folder / ROUTE).exists():
         return recipe
     way = (folder / ROUTE).read_text()
     return msgspec.structs.replace(recipe, keep_features="always" if way == "always" else "never")

@@ -139,7 +139,7 @@ def _sample(path: Path, manifest: Manifest) -> NDArray[Any]:
     if path.suffix == ".npy":
         try:
             array: NDArray[Any] = np.load(path, allow_pickle=False)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, EOFError) as error:
             raise LaminarError("L102", f"{path} cannot be read: {error}", hint="save it again with numpy.save") from None
         batch = array if array.ndim == len(shape) + 1 else array[None]
         if batch.shape[1:] != shape:
@@ -157,14 +157,9 @@ def _sample(path: Path, manifest: Manifest) -> NDArray[Any]:
 
 
 def _image(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    from PIL import Image
+    """Read as the folder source reads images for training."""
+    from laminar.data.formats.images import read_image
 
     channels, height, width = shape
-    try:
-        with Image.open(path) as image:
-            fitted = image.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BILINEAR)
-    except OSError as error:
-        raise LaminarError("L102", f"{path} is no readable image: {error}", hint="name a PNG, JPEG, GIF, TIFF or .npy file") from None
-    pixels = np.asarray(fitted, dtype=np.uint8)
-    pixels = pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
+    pixels = read_image(path, size=(width, height), grey=channels == 1)
     return pixels[None] if dtype == np.uint8 else (pixels[None] / 255).astype(dtype)

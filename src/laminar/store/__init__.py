@@ -21,7 +21,7 @@ A store is a folder (`.laminar`, or $LAMINAR_STORE). Read in this order:
     gc.py         deleting it
     findings.py, verify.py, verify_kept.py   finding what is broken
     repair.py     mending it, from what is here and from remotes
-    drivers.py    files on another machine, by URL, over fsspec
+    driver_files.py, drivers.py   files on another machine, over fsspec; which kind a URL means
     remote_files.py, remote_refs.py   the same with our errors; names on a remote
     remotes.py    the remotes this store knows
     remote.py     push, fetch and pull of layers

@@ -97,7 +97,7 @@ def _listing(store: Store, *, remove_dead: bool) -> Listing:
     for path in layout.keys.glob("*.json"):
         record = store.record(path.stem)
         if record is not None:
-            keys[record.key] = record.id
+            keys[record.key] = (record.id, record.run)
             done.add(record.run)
     return Listing(
         objects={name: _item(layout.object(name)) for name in store.objects.names()},

@@ -61,7 +61,10 @@ class Objects:
         seen = self._seen(name)
         if not self.index.trusts(name, seen):
             path = self.path(name)
-            found = digest.of_file(path)
+            try:
+                found = digest.of_file(path)
+            except FileNotFoundError:  # gc was here since we looked
+                raise self._missing(name) from None
             if found != name:
                 raise LaminarError(
                     "L303", f"object {path} is corrupt: its sha256 is {digest.short(found)}…", hint="laminar verify --repair"
@@ -72,7 +75,10 @@ class Objects:
 
     def read(self, digest: str) -> bytes:
         self.prove(digest)
-        return self.path(digest).read_bytes()
+        try:
+            return self.path(digest).read_bytes()
+        except FileNotFoundError:
+            raise self._missing(digest) from None
 
     def open(self, name: str) -> memoryview:
         """The object's bytes as copy-on-write memory: free to change, the file never does."""

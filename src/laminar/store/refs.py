@@ -20,10 +20,13 @@ from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.store import records, reflog
 from laminar.store.layout import TAGS, Layout, unquoted
-from laminar.store.reflog import Entry, State
+from laminar.store.reflog import Entry, State, Undo
 
 Locked = Callable[[str], AbstractContextManager[None]]
 Guard = Callable[[], AbstractContextManager[None]]
+First = Callable[[State, Entry], None]
+"""What has to be done before a ref moves, under its lock: it gets the state and the entry to come; when it raises, nothing moves."""
+Chosen = tuple[str, str, int | None]  # op, id, cursor
 
 
 @final
@@ -54,8 +57,16 @@ class Refs:
         return [first[id] for id in state.history[: state.cursor + 1] if id in first]
 
     def state(self, name: str) -> State:
-        """History and cursor: what lies ahead of the cursor can be redone."""
+        """History and cursor."""
         return self._state(self._layout.ref(name))
+
+    def redoable(self, name: str) -> tuple[Undo, ...]:
+        """The rollbacks since the last build or pull that were not undone, newest last. L303 when the log is damaged."""
+        log = log_of(self._layout.ref(name))
+        read = reflog.parse(_bytes(log))
+        if read.bad:
+            raise records.corrupt(log, f"line {read.bad[0]} is damaged")
+        return reflog.replay(read.entries).undo
 
     def log(self, name: str) -> list[Entry]:
         """Everything that ever happened to the ref, oldest first."""
@@ -74,39 +85,49 @@ class Refs:
         """Point the ref at a layer. Nothing happens, and nothing is logged, when it is there already."""
         if name.count("/") != 1 or name.startswith("/") or name.endswith("/"):
             raise LaminarError("L008", f"{name!r} is no name for a ref: expected stack/layer", hint="laminar log")
-        self._append(self._layout.ref(name), name, lambda state: None if state.id == id else (op, id), why)
+        self._append(self._layout.ref(name), name, lambda state: None if state.id == id else (op, id, None), why)
 
-    def back(self, name: str, steps: int = 1, *, why: str = "rollback") -> str:
+    def back(self, name: str, steps: int = 1, *, why: str = "rollback", first: First | None = None) -> str:
         """Go back; the id it now points at."""
         path = self._known(name)
 
-        def choose(state: State) -> tuple[str, str]:
+        def choose(state: State) -> Chosen:
             if steps < 1:
                 raise LaminarError("L008", f"cannot go back {steps} steps: expected 1 or more", hint=f"laminar rollback {name}")
             if steps > state.cursor:
                 raise LaminarError(
                     "L010", f"{name} has {max(state.cursor, 0)} earlier layer(s): cannot go back {steps}", hint=f"laminar log {name}"
                 )
-            return "rollback", state.history[state.cursor - steps]
+            return "rollback", state.history[state.cursor - steps], state.cursor - steps
 
-        return self._append(path, name, choose, why)
+        return self._append(path, name, choose, why, first)
 
-    def to(self, name: str, id: str, *, why: str = "rollback") -> str:
-        """Go back (or forward) to an id; one that the ref never had is a plain move."""
-        path = self._known(name)
-        return self._append(path, name, lambda state: None if state.id == id else ("rollback", id), why)
-
-    def redo(self, name: str, *, why: str = "redo") -> str:
+    def to(self, name: str, id: str, *, why: str = "rollback", first: First | None = None, again: bool = False) -> str:
+        """Go back (or forward) to an id. Where it is there already nothing is logged, but for `again`, so that redo can undo `first`."""
         path = self._known(name)
 
-        def choose(state: State) -> tuple[str, str]:
-            if state.cursor + 1 >= len(state.history):
+        def choose(state: State) -> Chosen | None:
+            if state.id == id:
+                return ("rollback", id, state.cursor) if again else None
+            return "rollback", id, reflog.find(state, id)
+
+        return self._append(path, name, choose, why, first)
+
+    def redo(self, name: str, *, why: str = "redo", first: First | None = None) -> str:
+        """Undo the last rollback that was not undone: the ref is where it was before it."""
+        path = self._known(name)
+        self.redoable(name)  # a damaged log is said as such
+
+        def choose(state: State) -> Chosen:
+            if not state.undo:
                 raise LaminarError(
-                    "L010", f"{name} is at its newest layer {short(state.id or '')}: nothing to redo", hint=f"laminar log {name}"
+                    "L010",
+                    f"{name} was not rolled back since it became {short(state.id or '')}: nothing to redo",
+                    hint=f"laminar log {name}",
                 )
-            return "redo", state.history[state.cursor + 1]
+            return "redo", state.undo[-1].id, state.undo[-1].cursor
 
-        return self._append(path, name, choose, why)
+        return self._append(path, name, choose, why, first)
 
     # tags: any name
 
@@ -118,14 +139,14 @@ class Refs:
             )
         path = self._layout.tag(name)
 
-        def choose(state: State) -> tuple[str, str] | None:
+        def choose(state: State) -> Chosen | None:
             if state.id == id:
                 return None
             if state.id is not None and not force:
                 raise LaminarError(
                     "L008", f"tag {name} already names {short(state.id)}, not {short(id)}", hint=f"laminar tag {short(id)} {name} --force"
                 )
-            return "set", id
+            return "set", id, None
 
         self._append(path, name, choose, why)
 
@@ -190,25 +211,29 @@ class Refs:
             raise records.corrupt(log, f"line {read.bad[0]} is damaged")
         return reflog.replay(read.entries)
 
-    def _append(self, path: Path, name: str, choose: Callable[[State], tuple[str, str] | None], why: str) -> str:
+    def _append(self, path: Path, name: str, choose: Callable[[State], Chosen | None], why: str, first: First | None = None) -> str:
         with self._guard(), self._lock(_lock_name(self._layout, path)):
             state = self._state(path)
+            log = log_of(path)
+            read = reflog.parse(_bytes(log))
+            told = reflog.replay(read.entries)
+            if not read.bad and (told.history, told.cursor) == (state.history, state.cursor):
+                state = told  # only the log knows what can be redone
             chosen = choose(state)
             if chosen is None:
                 if not path.exists():
-                    size = len(_bytes(log_of(path)))
-                    records.write(path, reflog.summary(name, state, size), tmp=self._layout.tmp)
+                    records.write(path, reflog.summary(name, state, len(_bytes(log))), tmp=self._layout.tmp)
                 return state.id or ""
-            op, id = chosen
+            op, id, cursor = chosen
             if not self._exists(id):
                 raise LaminarError(
                     "L305", f"{name} cannot point at {short(id)}: there is no such layer in the store", hint=f"laminar log {name}"
                 )
-            log = log_of(path)
-            read = reflog.parse(_bytes(log))
             if read.bad:
                 raise records.corrupt(log, f"line {read.bad[0]} is damaged")
-            entry = Entry(n=len(read.entries) + 1, op=op, id=id, was=state.id, time=self._clock.now(), why=why)
+            entry = Entry(n=len(read.entries) + 1, op=op, id=id, was=state.id, time=self._clock.now(), why=why, cursor=cursor)
+            if first is not None:
+                first(state, entry)
             size = append_line(log, reflog.line(entry), whole=read.whole)
             records.write(path, reflog.summary(name, reflog.step(state, entry), size), tmp=self._layout.tmp)
             return id

@@ -68,32 +68,48 @@ def pull_ref(store: Store, text: str, *, progress: Progress | None = None) -> st
     ref = parse_ref(text)
     if ref.pin is not None and len(ref.pin) == 64 and store.complete(ref.pin):
         return ref.pin
-    return fetch(store, Remote.at(Remotes(store).url(ref.url)), ref.name, pin=ref.pin, progress=progress).id
+    with Remote.at(Remotes(store).url(ref.url)) as remote:
+        return fetch(store, remote, ref.name, pin=ref.pin, progress=progress).id
 
 
-def push(store: Store, remote: Remote, id: str, ref_names: Iterable[str] = (), *, progress: Progress | None = None) -> PushResult:
-    """Send a layer with all it needs; then point the remote's refs (`stack/layer`, or tags) at it."""
+def push(
+    store: Store, remote: Remote, id: str, ref_names: Iterable[str] = (), *, check: bool = False, progress: Progress | None = None
+) -> PushResult:
+    """Send a layer with all it needs; then point the remote's refs (`stack/layer`, or tags) at it.
+
+    An object of the right size is taken for the right one; in a folder, where reading is cheap, it is hashed. `check`: hash it everywhere,
+    which costs as much as a pull, and send what is damaged again.
+    """
     manifest = store.layer(id)
     remote.must_be_writable()
     remote.make()
     with store.lease(layers=[id]):
         needed = list(dict.fromkeys(manifest.objects()))
         there = _there(remote, needed)
-        todo = [name for name in needed if there.get(name) != store.objects.size(name)]
+        sized = [name for name in needed if there.get(name) == store.objects.size(name)]
+        right = set(sized)
+        if check or remote.folder is not None:
+            whole = _each(lambda name: _is_whole(store, remote, name), sized, remote.workers)
+            right = {name for name, good in zip(sized, whole, strict=True) if good}
+        todo = [name for name in needed if name not in right]
         done = _Counter(len(todo), progress)
 
         def send(name: str) -> int:
             path = store.objects.path(name)
-            if digest.of_file(path) != name:
+            try:
+                found = digest.of_file(path)
+            except FileNotFoundError:
+                raise LaminarError("L304", f"object {name} is missing from {store.root}", hint="laminar verify --repair") from None
+            if found != name:
                 raise LaminarError("L303", f"object {path} is corrupt: it is not sent", hint="laminar verify --repair")
             remote.put(_object(name), path)
             done.step()
-            return path.stat().st_size
+            return store.objects.size(name)
 
         sent = _each(send, todo, remote.workers)
         known = remote.list("layers")
         for ancestor in _ancestors(store, manifest):
-            if f"{ancestor.id}.json" not in known:
+            if check or f"{ancestor.id}.json" not in known:
                 remote.put(f"layers/{ancestor.id}.json", encode(ancestor))
         remote.put(f"layers/{id}.json", encode(manifest))
         record = store.record(manifest.key)
@@ -126,9 +142,11 @@ def fetch(store: Store, remote: Remote, name: str, *, pin: str | None = None, pr
         store.objects.sync_folders(todo)
         _prove_tensors(store, remote, manifest)
         record = _record(remote, manifest)
-        with store.gc_lock():
-            for ancestor in _remote_ancestors(store, remote, manifest):
-                store.write_layer(ancestor)
+        ancestors = _remote_ancestors(store, remote, manifest)
+        with store.gc_lock():  # everybody waits for this lock: nothing goes over the network under it
+            for ancestor in ancestors:
+                if not store.has_layer(ancestor.id):
+                    store.write_layer(ancestor)
             if not store.complete(id):
                 store.write_layer(manifest)
             if record is not None and not _has_record(store, record.key):
@@ -159,7 +177,7 @@ def fetch_object(store: Store, remote: Remote, name: str) -> int:
             raise LaminarError(
                 "L403",
                 f"object {short(name)} of {remote.shown} is damaged: what arrived has sha256 {short(found)}",
-                hint=f"laminar push {remote.shown} REF from a store that has it, then pull again",
+                hint=f"laminar push --check {remote.shown} REF from a store that has it, then pull again",
             )
         place(name)
         return store.objects.size(name)
@@ -258,6 +276,25 @@ def _there(remote: Remote, names: Sequence[str]) -> dict[str, int | None]:
         return {}
     listed = _each(lambda folder: remote.list(f"objects/{folder}"), folders, remote.workers)
     return {folder + rest: size for folder, files in zip(folders, listed, strict=True) for rest, size in files.items()}
+
+
+def _is_whole(store: Store, remote: Remote, name: str) -> bool:
+    """Is what the remote has under this name what it says?"""
+    if remote.folder is not None:
+        try:
+            return digest.of_file(remote.folder / _object(name)) == name
+        except OSError:  # nobody can read it: sending says why, if it matters
+            return False
+    temp = store.objects.temporary(name)
+    try:
+        remote.get(_object(name), temp)
+        return digest.of_file(temp) == name
+    except LaminarError as error:
+        if error.code != "L402":
+            raise
+        return False
+    finally:
+        temp.unlink(missing_ok=True)
 
 
 def _object(name: str) -> str:

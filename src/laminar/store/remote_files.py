@@ -7,13 +7,15 @@ import errno
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, final
-from urllib.parse import urlsplit
+from types import TracebackType
+from typing import Final, Self, final
+from urllib.parse import unquote, urlsplit
 
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.store import drivers
-from laminar.store.drivers import Driver, Folder, masked
+from laminar.store.driver_files import Driver, Folder
+from laminar.store.drivers import masked
 
 _FOREIGN: Final = frozenset(
     {"aiohttp", "aiobotocore", "asyncio", "botocore", "fsspec", "ftplib", "paramiko", "s3fs", "socket", "ssl", "urllib3"}
@@ -22,7 +24,8 @@ _FOREIGN: Final = frozenset(
 
 @final
 class Remote:
-    """`Remote.at(url)`. Relative paths, as in the store: objects/ab/cdef…, layers/<id>.json, keys/<key>.json, refs/<name>.json."""
+    """`with Remote.at(url) as remote:`. Relative paths, as in the store: objects/ab/cdef…, layers/<id>.json, keys/<key>.json,
+    refs/<name>.json. Who opens a remote closes it: nobody it is handed to does."""
 
     def __init__(self, url: str, driver: Driver) -> None:
         self.url = url
@@ -36,6 +39,16 @@ class Remote:
         """L401 when it cannot be reached (within seconds), L011 when the library for it is not installed, L008 for an unknown scheme."""
         with _explaining(url, "", writing=False):
             return cls(url, drivers.connect(url))
+
+    def close(self) -> None:
+        """End the connection, if it has one. May be called twice."""
+        self._driver.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+        self.close()
 
     @property
     def folder(self) -> Path | None:
@@ -107,8 +120,9 @@ def _explaining(url: str, path: str, *, writing: bool) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         if writing:
+            why = _without_password(str(error), url)
             raise LaminarError(
-                "L404", f"{what} cannot be written: there is no such place ({error})", hint="make that folder or bucket first"
+                "L404", f"{what} cannot be written: there is no such place ({why})", hint="make that folder or bucket first"
             ) from error
         raise LaminarError("L402", f"{what} does not exist", hint=f"laminar push {shown} REF, or look at what is there") from error
     except Exception as error:
@@ -118,10 +132,18 @@ def _explaining(url: str, path: str, *, writing: bool) -> Iterator[None]:
             ) from error
         if not (isinstance(error, (OSError, EOFError)) or type(error).__module__.split(".")[0] in _FOREIGN):
             raise
-        cause = f"{type(error).__name__}: {error}".rstrip(": ")
+        cause = _without_password(f"{type(error).__name__}: {error}".rstrip(": "), url)
         if writing and (isinstance(error, PermissionError) or str(error).startswith("55")):
             raise LaminarError("L404", f"{what} cannot be written ({cause})", hint="ask its owner for write permission") from error
         host = urlsplit(url).netloc.rsplit("@", 1)[-1] if "://" in url else url
         raise LaminarError(
             "L401", f"{host or shown} cannot be reached for {what} ({cause})", hint="check the address, the network and your credentials"
         ) from error
+
+
+def _without_password(text: str, url: str) -> str:
+    """Libraries write the whole URL into their messages."""
+    password = urlsplit(url).password if "://" in url else None
+    for secret in (password, unquote(password)) if password else ():
+        text = text.replace(f":{secret}@", ":***@")
+    return text

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import re
 from typing import Final, final
 
+from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.store import records
-from laminar.store.layout import Layout
+from laminar.store.drivers import must_be_url
 from laminar.store.store import Store
 
 _NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -34,6 +35,7 @@ class Remotes:
             raise LaminarError(
                 "L008", f"{name!r} is no name for a remote: expected letters, digits, . _ -", hint="laminar remote add lab URL"
             )
+        must_be_url(url)
         with self._store.lock("remotes"):
             named, used = self._read()
             self._write({**named, name: url}, used)
@@ -70,7 +72,18 @@ class Remotes:
         return dict(content.get("named", {})), list(content.get("used", []))
 
     def _write(self, named: dict[str, str], used: list[str]) -> None:
-        layout: Layout = self._store.layout
-        records.write(layout.remotes, {"named": named, "used": used}, tmp=layout.tmp)
-        with contextlib.suppress(OSError):
-            layout.remotes.chmod(0o600)  # a URL may hold a password
+        """A URL may hold a password: the file is its owner's alone from the first moment on, not once it has been renamed."""
+        path = self._store.layout.remotes
+        temp = self._store.objects.temporary(path.name)
+        with atomic.explaining_os_errors(path):
+            temp.parent.mkdir(parents=True, exist_ok=True)
+            fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                with open(fd, "wb") as file:
+                    file.write(records.dump({"named": named, "used": used}))
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(temp, path)
+            finally:
+                temp.unlink(missing_ok=True)
+            atomic.fsync_folder(path.parent)

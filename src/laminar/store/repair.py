@@ -18,6 +18,7 @@ import msgspec
 from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
 from laminar.store import records, reflog
+from laminar.store.drivers import masked
 from laminar.store.layout import FORMAT
 from laminar.store.manifest import decode_record
 from laminar.store.refs import log_of
@@ -29,7 +30,7 @@ from laminar.store.verify import Finding
 
 class Repaired(msgspec.Struct, frozen=True, kw_only=True):
     """`mended`: finding and how. `left`: what could not be mended. `rebuild`: ids of layers that must be built or pulled again.
-    `unreachable`: remote -> why it could not help."""
+    `unreachable`: remote, without its password -> why it could not help."""
 
     mended: list[tuple[Finding, str]]
     left: list[Finding]
@@ -38,31 +39,32 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def repair(store: Store, findings: Sequence[Finding], *, remotes: Iterable[Remote] | None = None) -> Repaired:
-    """Mend each finding; call `verify` again for what is left on disk."""
+    """Mend each finding; call `verify` again for what is left on disk. Remotes that are given stay open."""
     unreachable: dict[str, str] = {}
     reached = list(remotes) if remotes is not None else None
     mended: list[tuple[Finding, str]] = []
     left: list[Finding] = []
-    for finding in findings:
-        if reached is None and finding.kind in ("object", "layer", "key", "ref"):
-            reached = _reach(store, unreachable)
-        how = _mend(store, finding, reached or [])
-        if how is None:
-            left.append(finding)
-        else:
-            mended.append((finding, how))
+    with contextlib.ExitStack() as opened:
+        for finding in findings:
+            if reached is None and finding.kind in ("object", "layer", "key", "ref"):
+                reached = _reach(store, opened, unreachable)
+            how = _mend(store, finding, reached or [])
+            if how is None:
+                left.append(finding)
+            else:
+                mended.append((finding, how))
     rebuild = list(dict.fromkeys(id for finding in left for id in finding.layers if not store.complete(id)))
     return Repaired(mended=mended, left=left, rebuild=rebuild, unreachable=unreachable)
 
 
-def _reach(store: Store, unreachable: dict[str, str]) -> list[Remote]:
+def _reach(store: Store, opened: contextlib.ExitStack, unreachable: dict[str, str]) -> list[Remote]:
     found = []
     with contextlib.suppress(LaminarError):  # a damaged remotes.json is a finding of its own
         for url in Remotes(store).used():
             try:
-                found.append(Remote.at(url))
+                found.append(opened.enter_context(Remote.at(url)))
             except LaminarError as error:
-                unreachable[url] = error.message
+                unreachable[masked(url)] = error.message
     return found
 
 

@@ -58,7 +58,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
     objects: Mapping[str, Item]
     layers: Mapping[str, LayerItem]
-    keys: Mapping[str, str]  # key -> id
+    keys: Mapping[str, tuple[str, str]]  # key -> id, run
     refs: Iterable[tuple[str, State, list[Entry]]]
     projects: Mapping[str, tuple[bool, list[str]]]  # path -> does it exist, ids
     needs: Needs
@@ -107,6 +107,7 @@ def decide(listing: Listing, *, keep: int | None, feature_budget: int, now: floa
     live = _ancestors(_roots(listing, keep, now - grace), listing.layers)
     objects = {digest for id in live for digest in listing.layers[id].objects}
     live_runs = {listing.layers[id].run for id in live} | set(listing.needs.runs)
+    live_runs |= {run for id, run in listing.keys.values() if id in live}  # a later build may have led to the same layer
     runs: dict[str, int] = {}
     checkpoints: dict[str, int] = {}
     for name, run in listing.runs.items():
@@ -120,7 +121,7 @@ def decide(listing: Listing, *, keep: int | None, feature_budget: int, now: floa
         keep=keep,
         feature_budget=feature_budget,
         grace=grace,
-        keys={key: 0 for key, id in listing.keys.items() if id not in live},
+        keys={key: 0 for key, (id, _) in listing.keys.items() if id not in live},
         layers={id: layer.size for id, layer in listing.layers.items() if id not in live},
         objects={name: item.size for name, item in listing.objects.items() if name not in objects and now - item.time >= grace},
         features=_features(listing, feature_budget, now - grace),

@@ -28,6 +28,9 @@ from laminar.store.verify import verify
 Array = NDArray[np.float32]
 
 
+Connect = Callable[[str], Remote]
+
+
 def raw(array: Array) -> RawTensor:
     """A float32 array as the store takes it."""
     data = np.asarray(array, dtype=np.float32, order="C")
@@ -111,8 +114,16 @@ class RemoteContract:
     def there(self, tmp_path: Path) -> Store:
         return Store.open(tmp_path / "there")
 
-    def test_files_go_and_come(self, write_url: str, read_url: str, tmp_path: Path) -> None:
-        remote = Remote.at(write_url)
+    @pytest.fixture
+    def at(self, write_url: str, read_url: str) -> Iterator[Connect]:
+        """Remote.at; what it opened is closed before the servers, which the URLs stand for, go."""
+        assert write_url
+        assert read_url
+        with contextlib.ExitStack() as opened:
+            yield lambda url: opened.enter_context(Remote.at(url))
+
+    def test_files_go_and_come(self, write_url: str, read_url: str, at: Connect, tmp_path: Path) -> None:
+        remote = at(write_url)
         remote.put("layers/one.json", b"1")
         remote.put("layers/one.json", b"uno")
         data = bytes(range(256)) * 5000
@@ -123,7 +134,7 @@ class RemoteContract:
         assert remote.list("nothing") == {}
         assert remote.exists("objects/ab/cd")
         assert not remote.exists("objects/ab/ce")
-        reader = Remote.at(read_url)
+        reader = at(read_url)
         assert reader.read("layers/one.json") == b"uno"
         assert reader.read("layers/two.json") is None
         reader.get("objects/ab/cd", tmp_path / "back")
@@ -132,12 +143,12 @@ class RemoteContract:
             reader.get("objects/ab/ce", tmp_path / "none")
         assert caught.value.code == "L402"
 
-    def test_a_layer_travels(self, write_url: str, read_url: str, here: Store, there: Store) -> None:
+    def test_a_layer_travels(self, write_url: str, read_url: str, at: Connect, here: Store, there: Store) -> None:
         layer = sample_layer(here)
-        sent = push(here, Remote.at(write_url), layer.id, ["digits/head", "digits:v1"])
+        sent = push(here, at(write_url), layer.id, ["digits/head", "digits:v1"])
         assert (sent.sent, sent.skipped) == (3, 0)
         assert sent.bytes > 160 * 128 * 4
-        remote = Remote.at(read_url)
+        remote = at(read_url)
         assert pull(there, remote, "digits/head") == layer.id
         assert there.refs.get("digits/head") == layer.id
         assert pull(there, remote, "digits:v1") == layer.id
@@ -147,37 +158,37 @@ class RemoteContract:
         assert there.record(layer.key) == here.record(layer.key)
         assert verify(there) == []
 
-    def test_a_bare_name_is_found_in_its_stack(self, write_url: str, read_url: str, here: Store, there: Store) -> None:
+    def test_a_bare_name_is_found_in_its_stack(self, write_url: str, read_url: str, at: Connect, here: Store, there: Store) -> None:
         layer = sample_layer(here)
-        push(here, Remote.at(write_url), layer.id, ["digits/head"])
+        push(here, at(write_url), layer.id, ["digits/head"])
         assert pull_ref(there, f"{read_url}#head") == layer.id
         assert there.refs.names() == []
 
-    def test_deltas_and_ancestors_travel(self, write_url: str, read_url: str, here: Store, there: Store) -> None:
+    def test_deltas_and_ancestors_travel(self, write_url: str, read_url: str, at: Connect, here: Store, there: Store) -> None:
         weights = np.arange(40_000, dtype=np.float32)
         base = sample_layer(here, "base", tensors={"w": weights})
         changed = weights.copy()
         changed[::500] += 1
         head = sample_layer(here, tensors={"w": changed}, parent=base.id)
         assert head.tensors["w"].delta is not None
-        push(here, Remote.at(write_url), head.id, ["digits/head"])
-        assert pull(there, Remote.at(read_url), "digits/head") == head.id
+        push(here, at(write_url), head.id, ["digits/head"])
+        assert pull(there, at(read_url), "digits/head") == head.id
         assert same_tensors(here, there, head.id)
         assert there.layer(base.id) == here.layer(base.id)
         assert verify(there) == []
 
-    def test_what_is_there_is_not_sent_again(self, write_url: str, read_url: str, here: Store, there: Store) -> None:
+    def test_what_is_there_is_not_sent_again(self, write_url: str, read_url: str, at: Connect, here: Store, there: Store) -> None:
         layer = sample_layer(here)
-        remote = Remote.at(write_url)
+        remote = at(write_url)
         push(here, remote, layer.id)
         again = push(here, remote, layer.id, ["digits/head"])
         assert (again.sent, again.skipped, again.bytes) == (0, 3, 0)
-        fetch(there, Remote.at(read_url), "digits/head")
-        assert fetch(there, Remote.at(read_url), "digits/head").got == 0
+        fetch(there, at(read_url), "digits/head")
+        assert fetch(there, at(read_url), "digits/head").got == 0
 
-    def test_a_broken_push_is_taken_up(self, write_url: str, here: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_broken_push_is_taken_up(self, write_url: str, at: Connect, here: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         layer = sample_layer(here)
-        remote = Remote.at(write_url)
+        remote = at(write_url)
         remote.workers = 1
         put, calls = Remote.put, iter(range(100))
 
@@ -195,26 +206,31 @@ class RemoteContract:
         again = push(here, remote, layer.id, ["digits/head"])
         assert (again.sent, again.skipped) == (1, 2)
 
-    def test_a_flipped_byte_is_refused(self, write_url: str, read_url: str, here: Store, there: Store) -> None:
+    def test_a_flipped_byte_is_refused(self, write_url: str, read_url: str, at: Connect, here: Store, there: Store) -> None:
         layer = sample_layer(here)
-        remote = Remote.at(write_url)
+        remote = at(write_url)
         push(here, remote, layer.id, ["digits/head"])
         victim = layer.tensors["w"].digest
         data = bytearray(here.objects.read(victim))
         data[-1] ^= 1
         remote.put(f"objects/{victim[:2]}/{victim[2:]}", bytes(data))
         with pytest.raises(LaminarError, match="damaged") as caught:
-            pull(there, Remote.at(read_url), "digits/head")
+            pull(there, at(read_url), "digits/head")
         assert caught.value.code == "L403"
         assert not there.objects.path(victim).exists()
         assert there.layers() == []
         assert there.refs.names() == []
         assert list(there.layout.tmp.iterdir()) == []
+        assert "push --check" in caught.value.hint
+        mended = push(here, remote, layer.id, ["digits/head"], check=True)
+        assert (mended.sent, mended.skipped) == (1, 2)
+        assert list(here.layout.tmp.iterdir()) == []
+        assert pull(there, at(read_url), "digits/head") == layer.id
 
-    def test_a_pin_wins_over_the_ref(self, write_url: str, read_url: str, here: Store, there: Store) -> None:
+    def test_a_pin_wins_over_the_ref(self, write_url: str, read_url: str, at: Connect, here: Store, there: Store) -> None:
         old = sample_layer(here, seed=1)
         new = sample_layer(here, seed=2)
-        remote = Remote.at(write_url)
+        remote = at(write_url)
         push(here, remote, old.id, ["digits/head"])
         push(here, remote, new.id, ["digits/head"])
         assert pull_ref(there, f"{read_url}#head@sha256:{old.id}") == old.id
@@ -222,9 +238,9 @@ class RemoteContract:
             pull_ref(there, f"{read_url}#digits/head@sha256:{old.id[:12]}")
         assert caught.value.code == "L403"
 
-    def test_other_content_under_a_pinned_id_is_refused(self, write_url: str, read_url: str, here: Store, there: Store) -> None:
+    def test_other_content_under_a_pinned_id_is_refused(self, write_url: str, read_url: str, at: Connect, here: Store, there: Store) -> None:
         good, other = sample_layer(here, seed=1), sample_layer(here, seed=2)
-        remote = Remote.at(write_url)
+        remote = at(write_url)
         push(here, remote, good.id)
         remote.put(f"layers/{good.id}.json", here.layout.layer(other.id).read_bytes())
         with pytest.raises(LaminarError) as caught:
@@ -232,11 +248,11 @@ class RemoteContract:
         assert caught.value.code == "L403"
         assert there.layers() == []
 
-    def test_what_is_not_there_is_said_with_the_nearest_name(self, write_url: str, read_url: str, here: Store, there: Store) -> None:
+    def test_what_is_not_there_is_said_with_the_nearest_name(self, write_url: str, read_url: str, at: Connect, here: Store, there: Store) -> None:
         layer = sample_layer(here)
-        push(here, Remote.at(write_url), layer.id, ["digits/head"])
+        push(here, at(write_url), layer.id, ["digits/head"])
         with pytest.raises(LaminarError, match="digits/head") as caught:
-            pull(there, Remote.at(read_url), "digits/heed")
+            pull(there, at(read_url), "digits/heed")
         assert caught.value.code == "L402"
         with pytest.raises(LaminarError) as caught:
             pull_ref(there, f"{read_url}#x@sha256:{'0' * 64}")

@@ -135,6 +135,48 @@ def test_dynamic_names_take_the_whole_module(root: Path) -> None:
     assert closure("dynamic", "make", root) != before
 
 
+@pytest.mark.parametrize(
+    ("files", "changed"),
+    [
+        ({"m.py": "import effects\ndef make(): ...", "effects.py": "import torch\ntorch.nn.Linear.size = 8"}, "effects.py"),
+        (
+            {
+                "m.py": "from reg import REG\nimport more\ndef make(): return REG",
+                "reg.py": "REG = {}",
+                "more.py": "from reg import REG\nREG['a'] = 8",
+            },
+            "more.py",
+        ),
+        (
+            {
+                "m.py": "from p.core import R\ndef make(): return R",
+                "p/__init__.py": "from . import x",
+                "p/core.py": "R = {}",
+                "p/x.py": "from .core import R\nR[1] = 8",
+            },
+            "p/x.py",
+        ),
+        ({"m.py": "class Base:\n    def __init_subclass__(cls): ...\nclass A(Base):\n    w = 8\ndef make(): return Base"}, "m.py"),
+        ({"m.py": "class Base: ...\nclass A(Base):\n    w = 8\ndef make(): return Base.__subclasses__()"}, "m.py"),
+        ({"m.py": "import sys\ndef f(): return 8\ndef make(n): return getattr(sys.modules[__name__], n)"}, "m.py"),
+        (
+            {"m.py": "import importlib\ndef make(n): return importlib.import_module(f'b.{n}')", "b/__init__.py": "", "b/a.py": "W = 8"},
+            "b/a.py",
+        ),
+        ({"m.py": "from h import foo\ndef make(): return foo", "h.py": "def __getattr__(n): return 8"}, "h.py"),
+        ({"m.py": "class A: ...\ndef g(self): return 8\nA.f, x = g, 1\ndef make(): return A"}, "m.py"),
+        ({"m.py": "if __name__ != '__main__':\n    W = 8\ndef make(): return W"}, "m.py"),
+    ],
+)
+def test_effects_of_imports_and_hidden_names_count(tmp_path: Path, files: dict[str, str], changed: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    before = closure("m", "make", tmp_path)
+    edit(tmp_path, changed, "8", "9")
+    assert closure("m", "make", tmp_path) != before
+
+
 def test_circular_imports_end(root: Path) -> None:
     (root / "a.py").write_text("import b\ndef f():\n    return b.g()\n")
     (root / "b.py").write_text("import a\ndef g():\n    return a.f()\n")

@@ -45,13 +45,13 @@ def read_images(paths: Sequence[Path], *, size: int | None, grey: bool, progress
     return out
 
 
-def read_image(path: Path, *, size: int | None = None, grey: bool = False) -> Array:
-    """(C, H, W) bytes of one image; with `size`, its central square scaled to size x size."""
+def read_image(path: Path, *, size: int | tuple[int, int] | None = None, grey: bool = False) -> Array:
+    """(C, H, W) bytes of one image; with `size` (a side, or width and height), its centre of that form, scaled."""
     try:
         with Image.open(path) as file:
             image = _eight_bits(ImageOps.exif_transpose(file)).convert("L" if grey else "RGB")
         if size is not None:
-            image = ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR)
+            image = ImageOps.fit(image, (size, size) if isinstance(size, int) else size, Image.Resampling.BILINEAR)
     except _BROKEN as error:
         raise _unreadable(path, error) from error
     array = np.asarray(image)
