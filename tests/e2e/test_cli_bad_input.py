@@ -123,3 +123,38 @@ def test_rolling_back_too_far(built: Example) -> None:
     done = built.cli("rollback", "head", check=2)
     assert "error L010" in done.stderr
     assert "error L010" in built.cli("redo", check=2).stderr
+
+
+def test_a_damaged_build_record_is_a_miss_and_is_mended_without_training(built: Example) -> None:
+    ids = {name: b.id for name, b in built.build().items()}
+    for path in (built.root / ".laminar" / "keys").glob("*.json"):
+        path.write_bytes(path.read_bytes().replace(b"format", b"formaT", 1))
+    built.cli("status")
+    done = built.cli("verify", "--repair")
+    assert "made anew" in done.stdout
+    again = built.build()
+    assert {name: (b.action, b.id) for name, b in again.items()} == {name: ("cached", id) for name, id in ids.items()}
+
+
+@pytest.mark.parametrize("place", ["def convnet(channels, classes):\n    raise SystemExit(0)\n", "raise SystemExit(0)\n"])
+def test_code_that_exits_does_not_end_a_build_as_done(example: Example, place: str) -> None:
+    (example.root / "models.py").write_text(place + "\n")
+    assert "error L20" in example.cli("build", check=2).stderr
+
+
+def test_a_graph_that_is_not_the_layers_own_is_refused(built: Example) -> None:
+    import msgspec
+
+    store = built.store()
+    manifest = store.layer(store.refs.get("digits/head"))
+    swapped = msgspec.structs.replace(manifest, graph=msgspec.structs.replace(manifest.graph, eval=manifest.graph.train))
+    store.layout.layer(manifest.id).chmod(0o644)
+    store.write_layer(swapped)
+    assert "error L403" in built.cli("evaluate", "head", "--data", "odd", check=4).stderr
+
+
+def test_inf_in_a_setting_is_named(example: Example) -> None:
+    example.edit("laminar.toml", "classes = 5 }", "classes = 5, slope = inf }")
+    done = example.cli("status", check=2)
+    assert "laminar.toml:18" in done.stderr
+    assert "args.slope" in done.stderr

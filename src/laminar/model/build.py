@@ -35,7 +35,7 @@ def make_model(factory: str, args: Mapping[str, Any], root: Path, *, seed: int, 
             made = function(**given)
         except LaminarError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # code that calls exit() must not end a build as if it were done
             where = raised_at(error, root)
             raise LaminarError(
                 "L202",

@@ -107,7 +107,7 @@ def _import(text: str, module_name: str, root: Path) -> ModuleType:
         return project_code.import_from(root, module_name)
     except LaminarError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # code that calls exit() must not end a build as if it were done
         where = raised_at(error, root)
         raise LaminarError(
             "L202",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import logging
 import traceback
@@ -33,7 +34,7 @@ def traced(model: nn.Module, example: Tensor, *, training: bool, signatures: boo
     """torch.export of the model in one form. `signatures` keeps every module's arguments, which freeze and replace need."""
     rows = torch.arange(BATCH) % len(example)
     paths = tuple(name for name, _ in model.named_modules() if name) if signatures else ()
-    with as_its_author_made_it(model), _visible_identities(model), _recorded_assignments(model), _quiet():
+    with as_its_author_made_it(model), _visible_identities(model), _recorded_assignments(model), quiet():
         model.train(training)
         return torch.export.export(
             model, (example.detach()[rows],), dynamic_shapes=({0: Dim.DYNAMIC},), strict=False, preserve_module_call_signature=paths
@@ -42,7 +43,7 @@ def traced(model: nn.Module, example: Tensor, *, training: bool, signatures: boo
 
 def archive_of(model: nn.Module, program: ExportedProgram, frozen: Frozen | None = None) -> Archive:
     """An exported program as an archive, without anything that depends on machine, time or example."""
-    with _quiet():
+    with quiet():
         serialized = serialize(program, serialize_state_dict=False, serialize_constants=False, serialize_example_inputs=False)
     content = json.loads(serialized.exported_program)
     prune_program(content)
@@ -213,14 +214,15 @@ def _recorded_assignments(model: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """torch.export reports to its maintainers by warnings and logs; what matters to us comes as an exception."""
     loggers = [
         logging.getLogger(name)
         for name in ("torch.export", "torch._export", "torch.fx", "torch._dynamo", "torch.fx.experimental.symbolic_shapes")
     ]
     levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
+    # and one of its refusals prints the whole graph
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
             for logger in loggers:

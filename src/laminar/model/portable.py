@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import uuid
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from laminar.core.atomic import explaining_os_errors
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.model.graph import Forms
-from laminar.model.graph_export import reason, traced
+from laminar.model.graph_export import quiet, reason, traced
 from laminar.model.pt2 import read_pt2
 from laminar.model.weights import state
 
@@ -94,8 +93,7 @@ def _write_safetensors(model: nn.Module, path: Path, example: Tensor, metadata: 
 def _write_pt2(model: nn.Module, path: Path, example: Tensor, metadata: Mapping[str, str]) -> None:
     with _exporting(path):
         program = traced(model, example, training=False, signatures=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             # Without training's blocks (no_grad …), which torch's own loader does not take in every case.
             torch.export.save(program.run_decompositions({}), path, extra_files=dict(metadata))
 
@@ -106,8 +104,7 @@ def _write_onnx(model: nn.Module, path: Path, example: Tensor, metadata: Mapping
         raise LaminarError("L011", f"writing .onnx needs {' and '.join(missing)}", hint="pip install 'laminar[onnx]'")
     with _exporting(path):
         program = traced(model, example, training=False, signatures=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             made = torch.onnx.export(program, dynamo=True, verbose=False)
             if made is None:
                 raise RuntimeError("torch.onnx.export gave nothing")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.export.graph_signature import InputKind, OutputKind
 
+from laminar.model.graph_export import quiet
 from laminar.model.prefix import CannotCut, Cut, NoPrefix
 from laminar.model.prefix_taint import Taint, is_number, taint, written
 
@@ -44,7 +45,8 @@ def cut_by_graph(model: nn.Module, example: Tensor, set_mode: Callable[[], None]
 
 def _export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
     try:
-        return torch.export.export(model, (example,), dynamic_shapes=({0: torch.export.Dim("batch")},), strict=False)
+        with quiet():
+            return torch.export.export(model, (example,), dynamic_shapes=({0: torch.export.Dim("batch")},), strict=False)
     except Exception as error:  # torch.export fails in too many ways to list; every one means: cut by modules
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CannotCut(f"torch.export refused the model: {first[:200]}") from error

@@ -14,7 +14,7 @@ from laminar.core import digest
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.events import Emit, nowhere
 from laminar.stack.parents import resolve
-from laminar.stack.plan import Step, decide, plan, run_of
+from laminar.stack.plan import Step, decide, known, plan, run_of
 from laminar.stack.read import StackFile, bottom_up, parent_of
 from laminar.stack.specs import LayerSpec
 from laminar.store.manifest import BuildRecord
@@ -104,7 +104,7 @@ def _one(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, fo
 
         assert again.key is not None and again.inputs is not None
         run = run_of(store, again.key, again=forced)
-        before = store.record(again.key)
+        before = known(store, again.key)
         outcome = train_layer(file, store, again, run=run, ref=ref, emit=emit, clock=clock)
         notes = list(outcome.notes)
         if before is not None and before.id != outcome.id:

@@ -43,6 +43,7 @@ def _places(lines: list[str]) -> dict[Path, int]:
                     counts[table] = counts.get(table, -1) + 1
                 if table in counts:
                     table = (*table, counts[table])
+                places.setdefault(table, number)
             places.setdefault(table, number)
         elif key := _KEY.match(line):
             path = table

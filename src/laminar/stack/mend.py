@@ -10,8 +10,10 @@ import msgspec
 from laminar.core import digest
 from laminar.core.events import Emit
 from laminar.stack.build import build
-from laminar.stack.plan import plan
+from laminar.stack.plan import known, plan
 from laminar.stack.project import Project
+from laminar.stack.read import StackFile
+from laminar.store.manifest import BuildRecord
 from laminar.store.repair import repair
 from laminar.store.store import Store
 from laminar.store.verify import Finding, Progress, verify
@@ -41,6 +43,36 @@ def check(store: Store, progress: Progress | None = None) -> Mended:
     return Mended(findings, left=findings)
 
 
+def _restore_record(file: StackFile, store: Store) -> tuple[Finding, str] | None:
+    """A build record that is gone while its layer is here: made anew from the layer and from what the stack file says."""
+    for step in plan(file, store):
+        if step.action == "cached" or step.key is None or step.inputs is None or known(store, step.key) is not None:
+            continue
+        for id in store.layers():
+            manifest = store.layer(id)
+            if manifest.key == step.key and store.complete(id):
+                store.write_record(
+                    BuildRecord(
+                        key=step.key,
+                        id=id,
+                        inputs=step.inputs,
+                        stack=file.spec.stack.name,
+                        name=step.layer.name,
+                        spec=next(t for t in file.raw["layer"] if t["name"] == step.layer.name),
+                        data={"name": step.layer.data, **file.raw["data"][step.layer.data]},
+                        metrics=manifest.metrics,
+                        seconds=manifest.seconds,
+                        created=manifest.created,
+                        run=manifest.run,
+                        provenance=manifest.provenance,
+                    )
+                )
+                path = str(store.layout.key(step.key))
+                found = Finding(path=path, kind="key", problem="missing", detail="its layer is here", name=step.key, layers=(id,))
+                return found, "made anew from its layer and laminar.toml"
+    return None
+
+
 def mend(project: Project, store: Store, emit: Emit) -> Mended:
     """Remotes first; then the layers of this stack that are still incomplete are built again, and everything is verified once more."""
     findings = verify(store)
@@ -48,6 +80,9 @@ def mend(project: Project, store: Store, emit: Emit) -> Mended:
         return Mended(findings)
     done = repair(store, findings)
     rebuilt: list[str] = []
+    if project.file is not None:
+        while (restored := _restore_record(project.file, store)) is not None:
+            done.mended.append(restored)
     if project.file is not None and done.left:
         broken = set(done.rebuild)
         wanted = [

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from laminar.core import digest
 from laminar.core.clock import iso
+from laminar.core.errors import LaminarError
 from laminar.stack import parents
 from laminar.stack.key import changes, describe_change, inputs_of, key_of
 from laminar.stack.read import StackFile, bottom_up, parent_of
@@ -57,7 +58,7 @@ def decide(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, 
     """Build or reuse one layer whose parent's id is known."""
     inputs = inputs_of(file, layer, parent, fingerprint_folder(store))
     key = key_of(inputs)
-    record = store.record(key)
+    record = known(store, key)
     if record is not None and store.complete(record.id) and not forced:
         return Step(layer, "cached", f"same inputs as the build of {iso(record.created)}", key, inputs, parent, record)
     if forced:
@@ -70,6 +71,16 @@ def decide(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, 
         return Step(layer, "build", "never built" + _resuming(store, key), key, inputs, parent, None)
     differences = changes(earlier.inputs, inputs)
     return Step(layer, "build", summary(differences) + _resuming(store, key), key, inputs, parent, earlier, differences)
+
+
+def known(store: Store, key: str) -> BuildRecord | None:
+    """The build with this key. A record that is damaged is as good as none: the layer is trained again, and the record with it."""
+    try:
+        return store.record(key)
+    except LaminarError as error:
+        if error.code != "L303":
+            raise
+        return None
 
 
 def nearest_build(records: Iterable[BuildRecord], stack: str, name: str, inputs: dict[str, Any]) -> BuildRecord | None:

@@ -18,6 +18,7 @@ from laminar.stack.locate import line_of
 from laminar.stack.specs import LayerSpec, StackSpec
 
 FILE = "laminar.toml"
+_SHAPE = {"stack": "a table [stack] with a name", "layer": "a table [[layer]]"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _AT = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]|\[\.\.\.\]|\[\"([^\"]*)\"\]")
@@ -115,7 +116,7 @@ def _explain(error: msgspec.ValidationError, raw: dict[str, Any], text: str, pat
         raise LaminarError(
             "L004",
             f"{path.name}:{line or 1}: {_title(steps)} has no '{missing[1]}', which it needs",
-            hint=f"add a line such as: {missing[1]} = …  (docs/ref-stack-file.md)",
+            hint=f"add {_SHAPE.get(missing[1], missing[1] + ' = …')}; docs/ref-stack-file.md lists every key",
         ) from None
     value = _value_at(raw, steps)
     written = f" (found {value!r})" if value is not None and not isinstance(value, dict) else ""

@@ -64,8 +64,10 @@ def rollback(file: StackFile, store: Store, target: str, *, write: bool = False)
         atomic.write_text(file.path, text)
         wrote.extend(changes)
 
-    if to == before and not _new_text(file, store, ref, before)[1]:
-        return Moved(ref, before, before, notes=["laminar.toml says so already"])
+    if to == before:
+        _, changes, said = _new_text(file, store, ref, before)
+        if not changes:
+            return Moved(ref, before, before, notes=said or ["laminar.toml says so already"])
     try:
         after = store.refs.to(ref, to, first=first, again=True) if to is not None else store.refs.back(ref, steps, first=first)
     except Exception:
@@ -84,7 +86,7 @@ def redo(file: StackFile, store: Store, name: str | None = None) -> Moved:
     notes: list[str] = []
     done: list[Undo] = []
 
-    def first(state: State, entry: Entry) -> None:
+    def first(state: State, _: Entry) -> None:
         undo = state.undo[-1]
         done.append(undo)
         try:
@@ -150,9 +152,9 @@ def _under_its_name_here(file: StackFile, store: Store, name: str, record: Build
     spec = {**record.spec, "name": name}
     stack, names = file.spec.stack.name, {layer.name for layer in file.spec.layer}
     below = table.get("from")
-    if spec.get("from") not in (None, *names) and below in names:
-        if store.has_layer(record.id) and store.refs.get(f"{stack}/{below}") == store.layer(record.id).parent:
-            spec["from"] = below
+    renamed = below in names and spec.get("from") not in (None, *names)
+    if renamed and store.refs.get(f"{stack}/{below}") == store.layer(record.id).parent:
+        spec["from"] = below
     data = record.data
     if data is not None:
         content = {k: v for k, v in data.items() if k != "name"}

@@ -140,7 +140,7 @@ def _roots(listing: Listing, keep: int | None, young: float) -> set[str]:
         if keep is None:
             roots |= {entry.id for entry in log} | set(state.history)
         else:
-            roots |= set(state.history[max(0, state.cursor + 1 - keep) :])
+            roots |= set(state.history[max(0, state.cursor + 1 - keep) :]) | {undone.id for undone in state.undo}
     for exists, ids in listing.projects.values():
         if exists:
             roots |= set(ids)

@@ -10,6 +10,8 @@ class TestMine(RemoteContract):
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +28,6 @@ from laminar.store.store import Store
 from laminar.store.verify import verify
 
 Array = NDArray[np.float32]
-
-
 Connect = Callable[[str], Remote]
 
 
@@ -206,7 +206,7 @@ class RemoteContract:
         again = push(here, remote, layer.id, ["digits/head"])
         assert (again.sent, again.skipped) == (1, 2)
 
-    def test_a_flipped_byte_is_refused(self, write_url: str, read_url: str, at: Connect, here: Store, there: Store) -> None:
+    def test_a_flipped_byte_is_refused_and_mended(self, write_url: str, read_url: str, at: Connect, here: Store, there: Store) -> None:
         layer = sample_layer(here)
         remote = at(write_url)
         push(here, remote, layer.id, ["digits/head"])
@@ -238,7 +238,9 @@ class RemoteContract:
             pull_ref(there, f"{read_url}#digits/head@sha256:{old.id[:12]}")
         assert caught.value.code == "L403"
 
-    def test_other_content_under_a_pinned_id_is_refused(self, write_url: str, read_url: str, at: Connect, here: Store, there: Store) -> None:
+    def test_other_content_under_a_pinned_id_is_refused(
+        self, write_url: str, read_url: str, at: Connect, here: Store, there: Store
+    ) -> None:
         good, other = sample_layer(here, seed=1), sample_layer(here, seed=2)
         remote = at(write_url)
         push(here, remote, good.id)
@@ -248,7 +250,9 @@ class RemoteContract:
         assert caught.value.code == "L403"
         assert there.layers() == []
 
-    def test_what_is_not_there_is_said_with_the_nearest_name(self, write_url: str, read_url: str, at: Connect, here: Store, there: Store) -> None:
+    def test_what_is_not_there_is_said_with_the_nearest_name(
+        self, write_url: str, read_url: str, at: Connect, here: Store, there: Store
+    ) -> None:
         layer = sample_layer(here)
         push(here, at(write_url), layer.id, ["digits/head"])
         with pytest.raises(LaminarError, match="digits/head") as caught:

@@ -75,6 +75,8 @@ def test_the_example_is_read() -> None:
         ('from = "strokes"', 'from = "head"', "L005", ["laminar.toml:17", "head -> head"]),
         ('from = "strokes"', "from = 3", "L004", ["laminar.toml:17", "from"]),
         ("[stack]", "[stack", "L002", ["laminar.toml:1"]),
+        ("[data.even]", "[dtaa.even]", "L003", ["laminar.toml:4", "'dtaa'", "'data'"]),
+        ("channels = [16, 32]", "channels = [16, nan]", "L004", ["laminar.toml:11", "args.channels", "finite"]),
         ("[layer.train]\nepochs = 3\nlr = 0.01\n", "", "L004", ["'train'"]),
     ],
 )

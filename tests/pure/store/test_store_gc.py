@@ -210,6 +210,23 @@ def test_runs_features_and_leftovers(store: Store) -> None:
     assert store.complete(layer.id)
 
 
+def test_the_run_of_a_build_that_led_to_an_old_layer_stays(store: Store) -> None:
+    """Early cutoff: another key, the same id. The layer names the first run, the record of today's build the second."""
+    import msgspec
+
+    layer = sample_layer(store, run="first")
+    record = store.record(layer.key)
+    assert record is not None
+    store.commit(layer, msgspec.structs.replace(record, key="e" * 64, run="second"), "digits/head", "build")
+    for name in ("first", "second", "nobodys"):
+        run = store.run_folder(name)
+        (run / "events.jsonl").write_text("{}\n")
+        (run / "finished").touch()
+        _age(run, 2 * DAY)
+    collect(store)
+    assert sorted(path.name for path in store.layout.runs.iterdir()) == ["first", "second"]
+
+
 def test_old_locks_go_but_held_ones_stay(store: Store) -> None:
     for name in ("a", "b"):
         with store.lock(name):
@@ -236,13 +253,15 @@ def test_the_decision_is_pure() -> None:
         busy=False,
         objects={name: Item(10, 0.0) for name in "wxyz"},
         layers=layers,
-        keys={"ka": "a", "kc": "c"},
+        keys={"ka": ("a", "ra2"), "kc": ("c", "rc2")},
         refs=[("s/a", State(history=("a",), cursor=0), [Entry(n=1, op="build", id="a", was=None, time=0, why="")])],
         projects={},
         needs=Needs(features=("f1",)),
         runs={
             "rc": RunItem(size=5, time=0, finished=True, checkpoints={}),
             "ra": RunItem(size=5, time=0, finished=True, checkpoints={"c": 2}),
+            "ra2": RunItem(size=5, time=0, finished=True, checkpoints={}),
+            "rc2": RunItem(size=5, time=0, finished=True, checkpoints={}),
         },
         features={f"f{i}": FeatureItem(size=10, time=i, whole=True) for i in range(1, 5)},
         others={},
@@ -251,10 +270,10 @@ def test_the_decision_is_pure() -> None:
     assert plan.layers == {"c": 1}
     assert plan.keys == {"kc": 0}
     assert plan.objects == {"w": 10, "z": 10}
-    assert plan.runs == {"rc": 5}
+    assert plan.runs == {"rc": 5, "rc2": 5}
     assert plan.checkpoints == {"ra/c": 2}
     assert plan.features == {"f2": 10, "f3": 10}  # f1 is older but leased
-    assert (plan.kept_layers, plan.kept_bytes, plan.bytes) == (2, 20, 48)
+    assert (plan.kept_layers, plan.kept_bytes, plan.bytes) == (2, 20, 53)
 
 
 def _age(path: Path, seconds: float) -> None:

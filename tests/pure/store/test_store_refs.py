@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,25 +36,120 @@ def path(tmp_path: Path) -> Path:
     return Layout(tmp_path / "s").ref(NAME)
 
 
-def entry(op: str, id: str, n: int = 1) -> Entry:
-    return Entry(n=n, op=op, id=id, was=None, time=0.0, why="")
+def entry(op: str, id: str, n: int = 1, cursor: int | None = None) -> Entry:
+    return Entry(n=n, op=op, id=id, was=None, time=0.0, why="", cursor=cursor)
 
 
 def test_history_rollback_redo(refs: Refs) -> None:
     for id in "abc":
         refs.move(NAME, id, f"built {id}")
     assert refs.get(NAME) == "c"
-    assert refs.back(NAME, 2) == "a"
+    assert refs.back(NAME) == "b"
+    assert refs.back(NAME) == "a"
     assert refs.redo(NAME) == "b"
     assert refs.redo(NAME) == "c"
     assert refs.to(NAME, "a") == "a"
     assert [e.id for e in refs.history(NAME)] == ["a"]
     refs.move(NAME, "d", "built d")
     assert [e.id for e in refs.history(NAME)] == ["a", "d"]
-    assert [e.op for e in refs.log(NAME)] == ["build"] * 3 + ["rollback", "redo", "redo", "rollback", "build"]
+    assert [e.op for e in refs.log(NAME)] == ["build"] * 3 + ["rollback", "rollback", "redo", "redo", "rollback", "build"]
     assert refs.log(NAME)[0] == Entry(n=1, op="build", id="a", was=None, time=1.0, why="built a")
     assert refs.to(NAME, "c") == "c"  # what a build after a rollback cut off is still to be had
     assert refs.at(NAME, 1) == "d"
+
+
+def test_redo_lands_where_the_rollback_came_from(refs: Refs) -> None:
+    for id in "abcd":
+        refs.move(NAME, id, "")
+    assert refs.back(NAME, 2) == "b"
+    assert refs.redo(NAME) == "d"
+    assert refs.back(NAME) == "c"
+    assert refs.back(NAME, 2) == "a"
+    assert refs.to(NAME, "d") == "d"  # forward
+    assert [refs.redo(NAME) for _ in range(3)] == ["a", "c", "d"]
+    assert refs.state(NAME).history == ("a", "b", "c", "d")
+    with pytest.raises(LaminarError) as caught:
+        refs.redo(NAME)
+    assert caught.value.code == "L010"
+
+
+def test_redo_brings_back_what_a_rollback_out_of_the_history_left(refs: Refs) -> None:
+    for id in "abx":
+        refs.move(NAME, id, "")
+    refs.back(NAME)
+    refs.move(NAME, "c", "")  # x is cut off
+    assert refs.back(NAME) == "b"
+    assert refs.to(NAME, "x") == "x"
+    assert refs.state(NAME).history == ("a", "b", "x")
+    assert refs.redo(NAME) == "b"
+    assert refs.redo(NAME) == "c"
+    assert refs.at(NAME, 2) == "a"
+
+
+@pytest.mark.parametrize("op", ["build", "pull", "set", "import"])
+def test_what_moves_a_ref_ends_what_can_be_redone(refs: Refs, op: str) -> None:
+    for id in "abc":
+        refs.move(NAME, id, "")
+    refs.back(NAME, 2)
+    refs.move(NAME, "a", "", op=op)  # where it is: nothing happened
+    assert [undo.id for undo in refs.redoable(NAME)] == ["c"]
+    refs.move(NAME, "b", "", op=op)
+    assert refs.redoable(NAME) == ()
+    with pytest.raises(LaminarError) as caught:
+        refs.redo(NAME)
+    assert caught.value.code == "L010"
+    assert refs.back(NAME) == "a"
+    assert refs.redo(NAME) == "b"
+
+
+def test_an_id_that_stands_twice_in_the_history(refs: Refs, path: Path) -> None:
+    for id in "abac":
+        refs.move(NAME, id, "")
+    assert refs.back(NAME, 3) == "a"
+    assert refs.state(NAME).cursor == 0
+    assert refs.redo(NAME) == "c"
+    assert refs.back(NAME) == "a"
+    assert refs.state(NAME).cursor == 2
+    assert refs.back(NAME, 2) == "a"  # the same layer, but earlier
+    assert refs.state(NAME).cursor == 0
+    path.unlink()  # the log says so too
+    assert refs.state(NAME).cursor == 0
+    refs.redo(NAME)
+    assert refs.at(NAME, 1) == "b"
+
+
+def test_a_log_without_cursors_is_read_as_ever() -> None:
+    """A redo went one forward then; one that is made now goes on from there."""
+    old = [("build", "a"), ("build", "b"), ("build", "c"), ("rollback", "a"), ("redo", "b")]
+    lines = b"".join(reflog.line(entry(op, id, n)) for n, (op, id) in enumerate(old, 1))
+    assert b"cursor" not in lines
+    read = reflog.parse(lines)
+    assert read.bad == []
+    state = reflog.replay(read.entries)
+    assert (state.history, state.cursor, [undo.id for undo in state.undo]) == (("a", "b", "c"), 1, ["c"])
+    state = reflog.step(state, entry("redo", "c", 6))
+    assert (state.cursor, state.undo) == (2, ())
+
+
+def test_nothing_moves_when_what_comes_first_fails(refs: Refs) -> None:
+    for id in "abc":
+        refs.move(NAME, id, "")
+    seen: list[tuple[str | None, int, str]] = []
+
+    def first(state: State, new: Entry) -> None:
+        seen.append((state.id, new.n, new.id))
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        refs.back(NAME, 2, first=first)
+    with pytest.raises(RuntimeError):
+        refs.to(NAME, "b", first=first)
+    assert seen == [("c", 4, "a"), ("c", 4, "b")]
+    assert refs.get(NAME) == "c"
+    refs.back(NAME)
+    with pytest.raises(RuntimeError):
+        refs.redo(NAME, first=first)
+    assert refs.get(NAME) == "b"
 
 
 def test_moving_to_where_it_is_changes_nothing(refs: Refs) -> None:
@@ -64,7 +160,8 @@ def test_moving_to_where_it_is_changes_nothing(refs: Refs) -> None:
 
 def test_going_too_far_is_said(refs: Refs) -> None:
     refs.move(NAME, "a", "")
-    for call in (lambda: refs.back(NAME), lambda: refs.redo(NAME), lambda: refs.at(NAME, 1)):
+    calls: list[Callable[[], str]] = [lambda: refs.back(NAME), lambda: refs.redo(NAME), lambda: refs.at(NAME, 1)]
+    for call in calls:
         with pytest.raises(LaminarError) as caught:
             call()
         assert caught.value.code == "L010"
@@ -91,28 +188,31 @@ def test_a_ref_cannot_point_at_nothing(tmp_path: Path) -> None:
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.lists(st.one_of(st.sampled_from("abcdef"), st.sampled_from(["<", ">", "<<"])), max_size=25))
 def test_replay_is_an_undo_stack(words: list[str]) -> None:
-    """Against the plainest model: a list and a cursor."""
+    """Against the plainest model: a list, a cursor, and the cursors that rollbacks came from."""
     history: list[str] = []
     cursor = -1
+    undo: list[int] = []
     state = State()
     for word in words:
         if word in ("<", "<<"):
             steps = len(word)
-            if cursor < steps or history[cursor - steps] in history[cursor - steps + 1 : cursor + 1]:
+            if cursor < steps:
                 continue
+            undo.append(cursor)
             cursor -= steps
-            state = reflog.step(state, entry("rollback", history[cursor]))
+            state = reflog.step(state, entry("rollback", history[cursor], cursor=cursor))
         elif word == ">":
-            if cursor + 1 >= len(history):
+            if not undo:
                 continue
-            cursor += 1
-            state = reflog.step(state, entry("redo", history[cursor]))
+            cursor = undo.pop()
+            state = reflog.step(state, entry("redo", history[cursor], cursor=cursor))
         else:
             if cursor < 0 or history[cursor] != word:
                 history = [*history[: cursor + 1], word]
                 cursor += 1
+                undo = []
             state = reflog.step(state, entry("build", word))
-        assert (list(state.history), state.cursor) == (history, cursor)
+        assert (list(state.history), state.cursor, [u.cursor for u in state.undo]) == (history, cursor, undo)
 
 
 def test_the_log_wins_over_a_ref_that_is_behind(refs: Refs, path: Path) -> None:

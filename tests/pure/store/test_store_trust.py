@@ -142,6 +142,37 @@ def test_a_missing_object_is_named(store: Store) -> None:
     assert caught.value.code == "L304"
 
 
+@pytest.mark.parametrize("use", ["commit", "prove", "read", "push"])
+def test_an_object_that_goes_while_it_is_hashed_is_missing(store: Store, use: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gc deletes between the first look and the reading."""
+    from laminar.store.remote import Remote, push
+
+    layer = sample_layer(store)
+    record = store.record(layer.key)
+    assert record is not None
+    name = layer.tensors["w"].digest
+    hash_file = digest.of_file
+
+    def gone(path: Path) -> str:
+        path.unlink()
+        return hash_file(path)
+
+    monkeypatch.setattr(digest, "of_file", gone)
+    if use != "push":
+        os.utime(store.objects.path(name))  # not as it was proved: it is hashed again
+    with pytest.raises(LaminarError) as caught, Remote.at(str(store.root.parent / "r")) as remote:
+        match use:
+            case "commit":
+                store.commit(layer, record, "digits/head", "again")
+            case "prove":
+                store.objects.prove(name)
+            case "read":
+                store.objects.read(name)
+            case "push":
+                push(store, remote, layer.id)
+    assert caught.value.code == "L304"
+
+
 def test_commit_refuses_a_layer_without_its_objects(store: Store) -> None:
     layer = sample_layer(store)
     record = store.record(layer.key)

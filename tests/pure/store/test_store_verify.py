@@ -175,12 +175,13 @@ def test_a_remote_that_is_wrong_too_does_not_help(store: Store, tmp_path: Path) 
 def test_an_unreachable_remote_is_reported_not_raised(store: Store) -> None:
     from laminar.store.remotes import Remotes
 
-    Remotes(store).note_use("ftp://127.0.0.1:1/x")
+    Remotes(store).note_use("ftp://ann:geheim@127.0.0.1:1/x")
     base = store.refs.get("digits/base")
     assert base
     flip(store.objects.path(store.layer(base).tensors["w"].digest), 100, 0)
     done = repair(store, verify(store))
-    assert "127.0.0.1:1" in done.unreachable["ftp://127.0.0.1:1/x"]
+    assert "127.0.0.1:1" in done.unreachable["ftp://ann:***@127.0.0.1:1/x"]
+    assert "geheim" not in str(done)
 
 
 def test_a_damaged_ref_is_read_from_its_log(store: Store) -> None:

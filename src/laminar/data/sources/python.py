@@ -114,7 +114,7 @@ class PythonSource:
     def _call(self) -> Opened:
         try:
             module = import_from(self._root, self._module, fresh=True)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # code that calls exit() must not end a build as if it were done
             raise self._failed("could not be imported", error) from error
         function = getattr(module, self._function, None)
         if not callable(function):
@@ -129,7 +129,7 @@ class PythonSource:
             result = function(**self._args)
         except LaminarError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # code that calls exit() must not end a build as if it were done
             raise self._failed("failed", error) from error
         return self._assembled(result)
 
@@ -165,7 +165,7 @@ class PythonSource:
         check_opened(opened, self._where)
         return opened
 
-    def _failed(self, how: str, error: Exception) -> LaminarError:
+    def _failed(self, how: str, error: BaseException) -> LaminarError:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(self._root.resolve())]
         at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
         return LaminarError("L108", f"{self._where} {how}{at}: {type(error).__name__}: {error}", hint="correct the function, or its args")
