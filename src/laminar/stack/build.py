@@ -71,7 +71,8 @@ def build(
     done: dict[str, Built] = {}
     order = bottom_up(file, targets)
     steps = plan(file, store, targets=targets, force=force)  # every mistake that can be seen without training is seen before it
-    if any(step.action == "build" for step in steps):
+    ready = {step.layer.name: step for step in steps if step.action == "cached"}
+    if len(ready) < len(steps):
         import laminar.stack.train_layer  # noqa: F401 - torch takes a second to load, which is no part of any layer's time
     with store.lease() as lease:
         for number, layer in enumerate(order):
@@ -81,7 +82,7 @@ def build(
                 lease.add(layers=[parent])
             forced = force and (not targets or layer.name in targets)
             emit({"event": "layer", "layer": layer.name, "number": number, "of": len(order)})
-            built = _one(file, store, layer, parent, forced, emit, clock)
+            built = _one(file, store, layer, parent, forced, emit, clock, ready.get(layer.name))
             lease.add(layers=[built.id])
             done[layer.name] = built
             emit({"event": "layer-done", "layer": layer.name, "action": built.action, "seconds": built.seconds, "metrics": built.metrics})
@@ -89,9 +90,12 @@ def build(
     return BuildReport(file.spec.stack.name, [done[layer.name] for layer in order])
 
 
-def _one(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, forced: bool, emit: Emit, clock: Clock) -> Built:
+def _one(
+    file: StackFile, store: Store, layer: LayerSpec, parent: str | None, forced: bool, emit: Emit, clock: Clock, ready: Step | None
+) -> Built:
+    """Reuse or train one layer. `ready` is the plan's word that it can be reused, good for the parent it was given on."""
     start = clock.monotonic()
-    step = decide(file, store, layer, parent, forced=forced)
+    step = ready if ready is not None and ready.parent == parent else decide(file, store, layer, parent, forced=forced)
     ref = f"{file.spec.stack.name}/{layer.name}"
     if step.action == "cached":
         return _reuse(store, ref, step, start, clock)

@@ -7,6 +7,7 @@ freeze and replace, the data's content and order, the recipe with its seed and d
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import sys
@@ -90,8 +91,13 @@ def normalised(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
+@functools.cache
+def _torch_version() -> str:
+    return importlib.metadata.version("torch")  # reading the metadata takes milliseconds, and every layer asks
+
+
 def environment(policy: str) -> dict[str, str]:
-    torch = importlib.metadata.version("torch")
+    torch = _torch_version()
     if policy == "ignore":
         return {}
     if policy == "strict":
