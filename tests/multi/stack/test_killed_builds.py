@@ -28,7 +28,7 @@ def start(root: Path, *words: str) -> subprocess.Popen[str]:
 
 def slow(example: Example) -> Example:
     """Many epochs, and a checkpoint after every step, so that a kill lands inside the training of the first layer."""
-    example.edit("laminar.toml", "epochs = 2", "epochs = 40")
+    example.edit("laminar.toml", "epochs = 2", "epochs = 60")
     example.edit("laminar.toml", "threads = 1", "threads = 1, checkpoint_seconds = 0")
     return example
 
