@@ -57,11 +57,6 @@ def import_from(root: Path, module: str, *, fresh: bool = False) -> ModuleType:
             raise
 
 
-def public_name(name: str) -> str:
-    """`models` for `_laminar_project_1f0c_0.models`: what people wrote, for messages."""
-    return name.partition(".")[2] if name.startswith(PREFIX) else name
-
-
 def _project(root: Path) -> _Project:
     known = _PROJECTS.get(root)
     if known is not None and not known.stale():

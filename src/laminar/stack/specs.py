@@ -41,6 +41,3 @@ class StackSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     layer: list[LayerSpec]
     data: dict[str, DataSpec] = {}
     remotes: dict[str, str] = {}  # short names for `laminar push NAME REF`
-
-    def named(self, name: str) -> LayerSpec:
-        return next(layer for layer in self.layer if layer.name == name)
