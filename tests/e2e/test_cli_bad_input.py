@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.conftest import Example, cli
+from tests.unprivileged import unprivileged
 
 CASES = {
     "unknown key": ("epochs = 2", "epoch = 2", 2, "L003", ["laminar.toml:20", "'epochs'"]),
@@ -76,14 +76,14 @@ def test_a_corrupt_object_is_found_and_mended_by_rebuilding(built: Example) -> N
     built.cli("evaluate", "head", "--data", "odd")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_no_permission(example: Example) -> None:
     example.root.chmod(0o555)
     try:
-        done = example.cli("build", check=3)
+        done = unprivileged("-m", "laminar", "build", cwd=example.root, check=3)
     finally:
         example.root.chmod(0o755)
-    assert "error L302" in done.stderr
+    assert "error L302: may not write" in done.stderr
+    assert f"chmod u+rwx {example.root}, or set LAMINAR_STORE" in done.stderr
 
 
 def test_an_unreachable_remote(built: Example) -> None:
@@ -126,12 +126,15 @@ def test_rolling_back_too_far(built: Example) -> None:
 
 
 def test_a_damaged_build_record_is_a_miss_and_is_mended_without_training(built: Example) -> None:
+    """From the copy that its run keeps; where that is lost too, from its layer and laminar.toml."""
     ids = {name: b.id for name, b in built.build().items()}
-    for path in (built.root / ".laminar" / "keys").glob("*.json"):
-        path.write_bytes(path.read_bytes().replace(b"format", b"formaT", 1))
-    built.cli("status")
-    done = built.cli("verify", "--repair")
-    assert "made anew" in done.stdout
+    for how in ("written again from runs/", "made anew from its layer and laminar.toml"):
+        for path in (built.root / ".laminar" / "keys").glob("*.json"):
+            path.write_bytes(path.read_bytes().replace(b"format", b"formaT", 1))
+        built.cli("status")
+        assert built.cli("verify", "--repair").stdout.count(how) == 2
+        for path in (built.root / ".laminar" / "runs").glob("*/finished"):
+            path.unlink()
     again = built.build()
     assert {name: (b.action, b.id) for name, b in again.items()} == {name: ("cached", id) for name, id in ids.items()}
 

@@ -1,11 +1,24 @@
 """The command line: one file per verb, which reads arguments, calls one function of the packages below, and prints.
 
-Read in this order: verbs.py (the list, and how a verb is loaded only when it is called), output.py (tables, JSON, errors),
-progress.py (bars of a build), then any verb. Not here: anything that decides.
+Read in this order: help.py (the verbs, and the page about them), verbs.py (how a verb is loaded only when it is called), plain.py
+(how it reads its words), output.py (tables, JSON, errors), progress.py (bars of a build), then any verb.
+Not here: anything that decides.
 """
 
 from __future__ import annotations
 
-from laminar.cli.verbs import main
+import sys
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """`laminar`, the command."""
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        from laminar.cli.help import page, terminal_width
+
+        print(page(terminal_width()))
+        return
+    from laminar.cli import verbs
+
+    verbs.main()

@@ -11,21 +11,30 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import Json, number, print_json, remark, say, seconds, table
-from laminar.stack.build import BuildReport, build
+from laminar.stack.build import BuildReport, Built, build
+from laminar.stack.choose_data import skipping_bad
+from laminar.stack.choose_strategy import with_strategy
 from laminar.stack.plan import plan
 from laminar.stack.project import open_project
+from laminar.train.misgivings import WARNING
 
 
 def run(
     layers: Annotated[list[str] | None, typer.Argument(metavar="LAYER", help="Layers to build.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Train the named layers (or all) even when nothing changed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    strategy: Annotated[str | None, typer.Option("--strategy", help="solo | sync: how the layers are trained.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes that share the training (sync).")] = None,
+    elastic: Annotated[bool, typer.Option("--elastic", help="Start a worker that died again, instead of going on without it.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read, and count them.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: Json = False,
 ) -> None:
     project = open_project()
-    file = project.need_file()
-    store = project.open_store()
+    file = skipping_bad(project.need_file()) if skip_bad else project.need_file()
+    if strategy is not None or workers is not None or elastic:
+        file = with_strategy(file, strategy, workers, elastic=elastic)
+    store = project.look_at_store() if dry_run else project.open_store()
     if dry_run:
         from laminar.cli.status import show_plan
 
@@ -49,26 +58,27 @@ def show_report(report: BuildReport) -> None:
     figures = [m for m in ("accuracy", "loss", "mae", "r2") if any(m in layer.metrics for layer in report.layers)]
     table(
         "",
-        ["layer", "id", "", *figures, "samples/s", "time", "why"],
+        ["layer", "id", "", *figures, "samples/s", "training", "in all", "why"],
         [
             [
                 layer.name,
                 layer.id[:12],
                 layer.action,
-                *[number(layer.metrics.get(m)) for m in figures],
+                *[_figure(layer, m) for m in figures],
                 number(layer.metrics.get("samples_per_second")),
+                seconds(layer.spent["training"]) if "training" in layer.spent else "-",
                 seconds(layer.seconds),
                 layer.why,
             ]
             for layer in report.layers
         ],
-        right=[*figures, "samples/s", "time"],
+        right=[*figures, "samples/s", "training", "in all"],
     )
     for layer in report.layers:
         if layer.features:
             say(f"{layer.name}: {layer.features}")
         for note in layer.notes:
-            say(f"{layer.name}: {note}")
+            say(f"{WARNING}{layer.name}: {note.removeprefix(WARNING)}" if note.startswith(WARNING) else f"{layer.name}: {note}")
     built = len(report.layers) - len(report.reused)
     saved = sum(layer.saved for layer in report.reused)
     reused = f"{len(report.reused)} layer{'s' if len(report.reused) != 1 else ''} reused"
@@ -76,3 +86,9 @@ def show_report(report: BuildReport) -> None:
         f"{built} built, {reused}"
         + (f" ({'its' if len(report.reused) == 1 else 'their'} training took {seconds(saved)})" if report.reused else "")
     )
+
+
+def _figure(layer: Built, metric: str) -> str:
+    """A loss that a warning speaks of is marked: the line below the table says why."""
+    doubtful = metric == "loss" and any(note.startswith(WARNING) for note in layer.notes)
+    return number(layer.metrics.get(metric)) + (" !" if doubtful else "")

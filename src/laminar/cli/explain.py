@@ -11,10 +11,12 @@ from laminar.core import digest
 from laminar.stack.explain import explain
 from laminar.stack.project import open_project
 
+SHOWN = 10  # files
+
 
 def run(layer: Annotated[str, typer.Argument(help="A layer of the stack.")], json: Json = False) -> None:
     project = open_project()
-    found = explain(project.need_file(), project.open_store(), layer)
+    found = explain(project.need_file(), project.look_at_store(), layer)
     if json:
         print_json(found.to_json())
         return
@@ -29,6 +31,9 @@ def run(layer: Annotated[str, typer.Argument(help="A layer of the stack.")], jso
             ["input", "from", "to"],
             [[f, _text(old), _text(new)] for f, old, new in found.differences],
         )
+    if found.files:
+        more = f" and {len(found.files) - SHOWN} more" if len(found.files) > SHOWN else ""
+        say(f"files of the data written since that build: {', '.join(found.files[:SHOWN])}{more}")
     say("")
     table("inputs of the key", ["", "input", "value"], [["*" if f in changed else "", f, _text(v)] for f, v in found.inputs.items()])
 

@@ -14,6 +14,7 @@ from laminar.cli.output import Json, print_json, say, size, table
 from laminar.stack.project import open_project
 from laminar.store.gc import FEATURE_BUDGET, plan_gc, sweep
 from laminar.store.objects import GRACE
+from laminar.store.retention import PARTS
 
 
 def run(
@@ -34,8 +35,7 @@ def run(
     if json:
         print_json({"removed": not dry_run, "bytes": plan.bytes, **msgspec.to_builtins(plan)})
         return
-    kinds = {kind: getattr(plan, kind) for kind in ("layers", "keys", "objects", "features", "runs", "checkpoints", "projects", "others")}
-    rows = [[kind, str(len(items)), size(sum(items.values()))] for kind, items in kinds.items() if items]
+    rows = [[kind, str(len(items)), size(sum(items.values()))] for kind in PARTS if (items := getattr(plan, kind))]
     if rows:
         table("", ["would go" if dry_run else "removed", "number", "size"], rows, right=["number", "size"])
     verb = "would be freed" if dry_run else "freed"

@@ -59,7 +59,7 @@ def run(
                     local_time(r["time"]),
                     r["ref"],
                     digest.short(r["id"]),
-                    r["op"] + (f" ({r['why']})" if r["why"] and r["why"] != r["op"] else ""),
+                    r["op"] + (f" ({r['why']})" if r["why"] and r["why"] != r["op"] else "") + ("" if r["present"] else "; no longer here"),
                     number(r["metrics"].get("accuracy")),
                     number(r["metrics"].get("loss")),
                 ]

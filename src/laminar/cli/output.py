@@ -10,6 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from laminar.core.figures import number
+
+__all__ = ["Json", "local_time", "number", "print_json", "remark", "say", "seconds", "size", "table"]
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -56,12 +60,6 @@ def size(value: float) -> str:
             return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     raise AssertionError
-
-
-def number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4f}" if abs(value) < 10 else f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def local_time(value: float) -> str:

@@ -39,6 +39,26 @@ def counting(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] |
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
+@contextlib.contextmanager
+def counted(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar for data: what is being done, how much is done, of how much. A bar for each thing that is done."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda what, done, total: None  # noqa: ARG005
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def show(what: str, done: int, total: int | None) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield show
+
+
 def _lines(event: Event) -> None:
     kind = event["event"]
     if kind == "epoch":
@@ -93,6 +113,8 @@ class _Bars:
             self._bars.update(self._task, said=f"epoch {event['epoch'] + 1}: {figures(event)}")
         elif kind == "features" and event["action"] == "computing":
             self._bars.update(self._task, total=event["of"], completed=event["done"], said="features of the frozen prefix")
+        elif kind == "data":
+            self._bars.update(self._task, total=event["of"], completed=event["done"], said=event["what"])
         elif kind in ("waiting", "note"):
             self._bars.update(self._task, said=event["why"])
         elif kind == "layer-done":

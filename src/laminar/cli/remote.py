@@ -21,7 +21,7 @@ def run(
     json: Json = False,
 ) -> None:
     project = open_project()
-    remotes = Remotes(project.open_store())
+    remotes = Remotes(project.look_at_store() if action == "list" else project.open_store())
     if action == "add":
         if name is None or url is None:
             raise LaminarError("L008", "a remote needs a name and a URL", hint="laminar remote add lab s3://lab/models")

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from laminar.cli.output import Json, print_json, say, size, table
 from laminar.core import digest
+from laminar.stack.choose_data import skipping_bad
+from laminar.stack.parents import asks
 from laminar.stack.plan import Step, plan
 from laminar.stack.project import open_project
-from laminar.stack.read import StackFile
+from laminar.stack.read import StackFile, parent_of
 from laminar.train.kept import describe_features
 
 
-def run(json: Json = False) -> None:
+def run(
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="As a build with --skip-bad would see it.")] = False, json: Json = False
+) -> None:
     project = open_project()
-    file = project.need_file()
-    store = project.open_store()
+    file = skipping_bad(project.need_file()) if skip_bad else project.need_file()
+    store = project.look_at_store()
     steps = plan(file, store)
     shown = {s.layer.name: store.refs.get(f"{file.spec.stack.name}/{s.layer.name}") for s in steps}
     if json:
@@ -26,6 +32,10 @@ def run(json: Json = False) -> None:
         current = shown[step.layer.name]
         if step.id and current and current != step.id:
             say(f"{step.layer.name}: its ref shows {digest.short(current)} (rolled back?); a build moves it to {digest.short(step.id)}")
+    for step in steps:
+        asked = asks(parent_of(file.spec, step.layer))
+        if asked:
+            say(f"{step.layer.name}: {asked} was asked which layer that is; nothing was pulled (write @sha256:ID to ask nobody)")
     kept = describe_features(store)
     if kept:
         say("")

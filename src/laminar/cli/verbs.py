@@ -1,6 +1,6 @@
 """The verbs, and the one edge where errors become messages and exit codes.
 
-A verb's module is imported when the verb is called: `laminar --help` reads this table only, and answers before torch could.
+A verb's module is imported when the verb is called, so that no verb waits for what another one needs.
 """
 
 from __future__ import annotations
@@ -13,53 +13,36 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from laminar import __version__
+from laminar.cli import help
+from laminar.cli.help import VERBS as VERBS
+from laminar.cli.plain import PlainCommand, PlainGroup
 from laminar.core.errors import LaminarError
-
-# verb: (module in laminar.cli, one line of help), in the order in which people meet them
-VERBS: dict[str, tuple[str, str]] = {
-    "init": ("init", "Write a commented laminar.toml and models.py that build as they stand."),
-    "build": ("build", "Train what is missing or changed, bottom up."),
-    "status": ("status", "What a build would do, and why, layer by layer."),
-    "explain": ("explain", "Every input of a layer's key; on a miss, which one changed from what to what."),
-    "log": ("log", "What each layer has been, newest first."),
-    "show": ("show", "One layer: parent, tensors, metrics, recipe, where it was trained."),
-    "diff": ("diff", "Two layers: inputs, tensors and metrics that differ."),
-    "rollback": ("rollback", "Go back to the layer before, or to any earlier one."),
-    "redo": ("redo", "Undo the last rollback."),
-    "tag": ("tag", "Give a layer a name that stays, such as base:v1; without arguments, list the tags."),
-    "evaluate": ("evaluate", "Metrics of a layer on a data set."),
-    "predict": ("predict", "What a layer says of images or arrays."),
-    "report": ("report", "An HTML page with the layers and their curves."),
-    "push": ("push", "Copy a layer to a remote."),
-    "pull": ("pull", "Copy a layer from a remote."),
-    "remote": ("remote", "List, add or remove names for remotes."),
-    "import": ("import_", "Make a layer of a .safetensors, .pt or .pt2 file."),
-    "export": ("export", "Write a layer as .safetensors, .pt2 or .onnx."),
-    "verify": ("verify", "Check every byte of the store; --repair mends it."),
-    "gc": ("gc", "Remove what nothing refers to."),
-    "doctor": ("doctor", "Look at the machine, the libraries, the store and the stack."),
-    "demo": ("demo", "Build the example stack, change its top layer, build again, and report."),
-}
 
 DEBUG = "LAMINAR_DEBUG"
 
 
-class Verbs(TyperGroup):
-    """A group whose commands are imported when they are asked for."""
+class Verbs(PlainGroup):
+    """A group whose commands are imported when they are asked for. `data show` is the verb `show` in the group `data`."""
+
+    within = ""  # "data " in the group of that name
+
+    def _known(self) -> list[str]:
+        words = (verb.removeprefix(self.within).partition(" ")[0] for verb in VERBS if verb.startswith(self.within))
+        return list(dict.fromkeys(words))
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(VERBS)
+        return self._known()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        if cmd_name not in VERBS:
-            return None
-        module, line = VERBS[cmd_name]
+        full = self.within + cmd_name
+        if full not in VERBS:
+            return _group(full) if cmd_name in self._known() else None
+        module, line = VERBS[full]
         verb = import_module(f"laminar.cli.{module}")
         app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        app.command(name=cmd_name, help=verb.__doc__ or line)(verb.run)
+        app.command(name=cmd_name, cls=PlainCommand, help=verb.__doc__ or line)(verb.run)
         command = typer.main.get_command(app)
         command.name = cmd_name
         return command
@@ -67,15 +50,33 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         from laminar.core.nearest import did_you_mean
 
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
+        if args and args[0] not in self._known() and not args[0].startswith("-"):
             raise LaminarError(
-                "L008", f"there is no verb '{args[0]}'; {did_you_mean(args[0], VERBS)}", hint="laminar --help lists the verbs"
+                "L008",
+                f"there is no verb '{self.within}{args[0]}'; {did_you_mean(args[0], self._known())}",
+                hint=f"laminar {self.within}--help lists the verbs",
             )
         return super().resolve_command(ctx, args)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        if self.within:
+            super().format_help(ctx, formatter)
+        else:
+            formatter.write(help.page(formatter.width))
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         with formatter.section("Verbs"):
-            formatter.write_dl([(verb, line) for verb, (_, line) in VERBS.items()])
+            formatter.write_dl([(verb, line) for verb, (_, line) in VERBS.items() if verb.startswith(self.within)])
+
+
+def _group(name: str) -> Any:
+    """The group of the verbs that begin with `name`."""
+    kind = type("Group", (Verbs,), {"within": f"{name} "})
+    app = typer.Typer(cls=kind, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+    app.callback(help=f"The verbs that begin with {name}.")(lambda: None)
+    command = typer.main.get_command(app)
+    command.name = name
+    return command
 
 
 app = typer.Typer(
@@ -84,9 +85,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    subcommand_metavar="VERB [ARGS]...",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
-    epilog="laminar VERB --help explains a verb. Exit codes: 0 done, 2 your input, 3 the store, 4 a remote, 6 training failed, 70 our bug.",
+    subcommand_metavar=help.USAGE,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": help.WIDEST},
 )
 
 
@@ -96,11 +96,11 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help="Train neural networks in layers, in parallel, on the machines you have.")
+@app.callback(help=help.SUMMARY)
 def _options(
-    folder: Annotated[Path | None, typer.Option("-C", metavar="DIR", help="Work as if started in DIR.")] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,  # noqa: ARG001
+    folder: Annotated[Path | None, typer.Option("-C", metavar="DIR", help=help.FOLDER)] = None,
+    debug: Annotated[bool, typer.Option("--debug", help=help.DEBUG)] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help=help.VERSION)] = False,  # noqa: ARG001
 ) -> None:
     if debug:
         os.environ[DEBUG] = "1"

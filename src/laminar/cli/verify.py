@@ -1,4 +1,9 @@
-"""Check every byte of the store. --repair fetches what is damaged from the remotes it knows, and trains again what they do not have."""
+"""Check that the store is as it was written: objects, layers, build records, refs and their logs, runs that are done, checkpoints, kept
+features, and all small records. --repair fetches what is damaged from the remotes it knows, and trains again what they do not have.
+
+Not checked, because nobody knows what they should hold: events.jsonl and TensorBoard files of a run that is not done, lock files, and what
+lies in tmp and lost. Not missed: a run's folder, a rollback's or a project's record that was deleted as a whole.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ def run(
     json: Json = False,
 ) -> None:
     project = open_project()
-    store = project.open_store(create=False)
+    store = project.open_store(create=False, damaged=True)
     if repair:
         with progress(quiet=json) as emit:
             found = mend(project, store, emit)
@@ -37,7 +42,7 @@ def run(
             say(f"remote {url} could not help: {why}")
         layers = len(store.layers())
         if not found.findings:
-            say(f"{layers} layers, every byte is as it was written")
+            say(f"{layers} layers, all as it was written")
         elif found.left:
             hint = "what is left is not in this stack, or no remote has it" if repair else "laminar verify --repair"
             say(f"{len(found.left)} of {len(found.findings)} left: {hint}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from laminar.core.errors import LaminarError
+from laminar.core.permission import refusal
 
 
 def fsync_folder(folder: Path) -> None:
@@ -57,23 +58,31 @@ def write_text(path: Path, text: str, *, tmp: Path | None = None) -> None:
     write_bytes(path, text.encode(), tmp=tmp)
 
 
+def read_bytes(path: Path) -> bytes:
+    """L302 where it may not be read; any other failure is the caller's to understand."""
+    try:
+        return path.read_bytes()
+    except PermissionError as error:
+        raise refusal(error, path) from error
+
+
 @contextlib.contextmanager
 def explaining_os_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusals on writing `path` into catalogue errors."""
+    """Turn the operating system's refusals on working with `path` into catalogue errors."""
     try:
         yield
     except OSError as error:
-        where = error.filename or path
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise LaminarError(
                 "L301",
-                f"no space left while writing {where}",
+                f"no space left while writing {error.filename or path}",
                 hint="laminar gc, or free space on that disk; then run the same command again",
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise LaminarError(
-                "L302",
-                f"may not write {where}: {error.strerror}",
-                hint="give yourself write permission there, or set LAMINAR_STORE to a folder you own",
-            ) from error
+        if is_refusal(error):
+            raise refusal(error, path) from error
         raise
+
+
+def is_refusal(error: OSError) -> bool:
+    """Is it for want of permission?"""
+    return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)

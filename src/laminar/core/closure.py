@@ -67,6 +67,23 @@ def module_file(module: str, root: Path) -> Path | None:
     return None
 
 
+def definitions(module: str, root: Path) -> dict[str, int] | None:
+    """The names that a project module has, with their lines (0: imported). None where only running it would show them all."""
+    source = _read(module, root)
+    if source is None or source.opaque or "__getattr__" in source.definitions:
+        return None
+    found = dict.fromkeys((*source.modules, *source.imported), 0)
+    found.update({name: group[0].lineno for name, group in source.definitions.items()})
+    for node in (node for group in (*source.definitions.values(), source.always) for statement in group for node in ast.walk(statement)):
+        if isinstance(node, ast.Import | ast.ImportFrom):  # of a library, inside `try` or `if`
+            found.update({(alias.asname or alias.name).partition(".")[0]: 0 for alias in node.names if alias.name not in found})
+        elif isinstance(node, ast.Global):
+            found.update(dict.fromkeys(node.names, node.lineno))
+    runs = (node for statement in source.always for node in ast.walk(statement))
+    writes = any(isinstance(n, ast.Name) and n.id in (*_DYNAMIC, "setattr") for n in runs)  # globals()["name"] = …
+    return None if writes or "*" in found else {name: line for name, line in found.items() if name.isidentifier()}
+
+
 @dataclass
 class _Source:
     """One parsed module: definitions by name, what always counts, and what each import name stands for."""
@@ -80,6 +97,13 @@ class _Source:
     modules: dict[str, str] = field(default_factory=dict)  # local name -> project module
     imported: dict[str, tuple[str, str]] = field(default_factory=dict)  # local name -> (project module, name in it)
     opaque: bool = False
+    _texts: dict[int, str] = field(default_factory=dict)  # of statements, by their id
+
+    def _text(self, statement: ast.stmt) -> str:
+        found = self._texts.get(id(statement))
+        if found is None:
+            found = self._texts[id(statement)] = ast.unparse(statement)
+        return found
 
     def runs(self) -> set[str]:
         """The project's modules that importing this one runs."""
@@ -91,15 +115,15 @@ class _Source:
             everything = [s for group in self.definitions.values() for s in group] + self.always
             uses = [u for statement in everything for u in self._uses(statement)]
             uses += [(m, WHOLE) for m in self.modules.values()] + list(self.imported.values())
-            text = "\n".join(_text(s) for s in sorted({id(s): s for s in everything}.values(), key=lambda s: s.lineno))
+            text = "\n".join(self._text(s) for s in sorted({id(s): s for s in everything}.values(), key=lambda s: s.lineno))
             yield WHOLE, text, uses
             return
         for statement in self.always:
-            text = _text(statement)
+            text = self._text(statement)
             yield "import " + hashlib.sha256(text.encode()).hexdigest()[:8], text, self._uses(statement)
         if wanted in self.definitions:
             group = self.definitions[wanted]
-            yield wanted, "\n".join(map(_text, group)), [u for s in group for u in self._uses(s)]
+            yield wanted, "\n".join(map(self._text, group)), [u for s in group for u in self._uses(s)]
         elif wanted in self.imported:
             yield wanted, "->" + ":".join(self.imported[wanted]), [self.imported[wanted]]
         elif wanted:
@@ -167,6 +191,7 @@ def _parse(module: str, file: Path, root: Path, signature: tuple[int, int, int, 
     source = _Source(module, file.relative_to(root).as_posix(), file.name == "__init__.py", root)
     try:
         tree = ast.parse(file.read_bytes())
+        _NoDocstrings().visit(tree)
     except (SyntaxError, ValueError):
         # A file that does not parse has no definitions to follow: its bytes count as they are, and the import will complain.
         source.opaque = True
@@ -296,9 +321,3 @@ class _NoDocstrings(ast.NodeTransformer):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
         return node
-
-
-def _text(statement: ast.stmt) -> str:
-    import copy
-
-    return ast.unparse(_NoDocstrings().visit(copy.deepcopy(statement)))

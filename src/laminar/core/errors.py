@@ -41,6 +41,9 @@ CATALOGUE: Final[dict[str, str]] = {
     "L108": "a project's data function failed",
     "L109": "a bad setting of a data set",
     "L110": "samples and labels do not fit together",
+    "L111": "an index of images that will not be used",
+    "L112": "no mirror gives the file",
+    "L113": "a sample larger than its class",
     # models
     "L201": "a model factory cannot be found",
     "L202": "a model factory failed",
@@ -52,7 +55,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "L208": "a file of weights that cannot be read",
     # the store
     "L301": "no space left on the disk",
-    "L302": "no permission to write",
+    "L302": "no permission to read or write",
     "L303": "a corrupt object",
     "L304": "a missing object",
     "L305": "no such layer in the store",
@@ -70,11 +73,21 @@ CATALOGUE: Final[dict[str, str]] = {
     "L604": "a checkpoint that does not fit",
     "L605": "the processor cannot compute in this dtype",
     "L606": "the model failed while it was trained",
+    "L607": "too little shared memory for the workers",
+    "L608": "no worker is left",
     # ours
     "L900": "a bug in Laminar",
 }
 
+DOCS: Final = "https://github.com/laminar-train/laminar/tree/main/docs"
+"""As in pyproject.toml. An installed Laminar has no docs beside it."""
+
 _EXIT: Final[dict[str, int]] = {"L0": 2, "L1": 2, "L2": 2, "L3": 3, "L4": 4, "L5": 5, "L6": 6, "L9": 70}
+
+
+def docs(page: str) -> str:
+    """Where a page of the documentation can be read, for hints: `docs("ref-store.md")`."""
+    return f"{DOCS}/{page}"
 
 
 class LaminarError(Exception):

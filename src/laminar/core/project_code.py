@@ -57,6 +57,11 @@ def import_from(root: Path, module: str, *, fresh: bool = False) -> ModuleType:
             raise
 
 
+def root_of(path: Path) -> Path | None:
+    """The root of the project that `path` was imported from."""
+    return next((project.root for project in _BY_PACKAGE.values() if path in project.read), None)
+
+
 def _project(root: Path) -> _Project:
     known = _PROJECTS.get(root)
     if known is not None and not known.stale():

@@ -14,9 +14,10 @@ import torch
 from torch import nn
 
 from laminar.core.errors import LaminarError
-from laminar.core.nearest import did_you_mean
+from laminar.core.nearest import nearest
 from laminar.core.seeds import derive
-from laminar.model.factory import Factory, last_line, load_factory, raised_at
+from laminar.model.author_errors import last_line, raised_at
+from laminar.model.factory import Factory, load_factory
 
 INJECTED: Final = ("old", "classes", "input_shape")
 
@@ -94,17 +95,24 @@ def _check_arguments(factory: str, function: Factory, given: Mapping[str, Any], 
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return  # a callable without a signature: the call itself will tell
-    try:
-        signature.bind(**given)
-    except TypeError as error:
-        takes = [p.name for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        unknown = [name for name in given if name not in takes]
-        more = f"; {did_you_mean(unknown[0], takes)}" if unknown else ""
-        raise LaminarError(
-            "L202",
-            f"{call_text(factory, given)} does not fit: {error}{more}; it takes ({', '.join(takes)})",
-            hint=f"correct args of '{factory}' in laminar.toml" + _where_defined(function, root),
-        ) from error
+    parameters = signature.parameters.values()
+    takes = [p.name for p in parameters if p.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)]
+    anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    unknown = [] if anything else [name for name in given if name not in takes]
+    if unknown:  # said first: what is misspelt here is also what is missing there
+        best = nearest(unknown[0], [name for name in takes if name not in given] or takes)
+        problem = f"unknown argument '{unknown[0]}'" + (f", did you mean '{best}'?" if best else "")
+    else:
+        try:
+            signature.bind(**given)
+            return
+        except TypeError as error:
+            problem = str(error)
+    raise LaminarError(
+        "L202",
+        f"{call_text(factory, given)}: {problem} (it takes {', '.join([*takes, *(['…'] if anything else [])]) or 'no arguments'})",
+        hint=f"correct args of '{factory}' in laminar.toml" + _where_defined(function, root),
+    )
 
 
 def _where_defined(function: Factory, root: Path) -> str:

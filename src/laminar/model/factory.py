@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -12,8 +11,10 @@ from laminar.core import project_code
 from laminar.core.closure import module_file
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
+from laminar.model.author_errors import last_line, raised_at
 
 BUILTIN: Final = "laminar"
+BUILTINS: Final = ("convnet", "head", "linear", "mlp")  # of builtin.py, which cannot be asked without torch
 
 Factory = Callable[..., Any]
 
@@ -47,46 +48,19 @@ def load_factory(text: str, root: Path) -> Factory:
     return found  # type: ignore[no-any-return]
 
 
-def raised_at(error: BaseException, root: Path) -> str:
-    """`models.py:12`: the innermost line of the project in an error's traceback, or ''."""
-    where = ""
-    inside = root.resolve()
-    for frame in traceback.extract_tb(error.__traceback__):
-        try:
-            path = Path(frame.filename).resolve().relative_to(inside)
-        except ValueError:
-            continue
-        if ".venv" not in path.parts and "site-packages" not in path.parts:
-            where = f"{path.as_posix()}:{frame.lineno}"
-    if isinstance(error, SyntaxError) and error.filename:
-        path = Path(error.filename)
-        where = f"{path.relative_to(inside).as_posix() if path.is_relative_to(inside) else path.name}:{error.lineno}"
-    return where
-
-
-def last_line(error: BaseException) -> str:
-    """`ValueError: what it says`, one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else ""
-    name = type(error).__name__
-    return project_free(f"{name}: {text}" if text else name)
-
-
-def project_free(text: str) -> str:
-    """The private package name of the project (core/project_code.py) taken out of a message."""
-    words = text.split(project_code.PREFIX)
-    return words[0] + "".join(rest.partition(".")[2] if "." in rest else rest for rest in words[1:])
+def no_builtin(name: str) -> LaminarError:
+    return LaminarError(
+        "L201",
+        f"there is no built-in model 'laminar:{name}'; {did_you_mean(name, BUILTINS)}",
+        hint="use one of " + ", ".join(f"laminar:{n}" for n in BUILTINS),
+    )
 
 
 def _builtin(name: str) -> Factory:
+    if name not in BUILTINS:
+        raise no_builtin(name)
     from laminar.model import builtin
 
-    if name not in builtin.FACTORIES:
-        raise LaminarError(
-            "L201",
-            f"there is no built-in model 'laminar:{name}'; {did_you_mean(name, builtin.FACTORIES)}",
-            hint="use one of " + ", ".join(f"laminar:{n}" for n in sorted(builtin.FACTORIES)),
-        )
     return builtin.FACTORIES[name]
 
 

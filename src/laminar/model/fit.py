@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
 from laminar.core.errors import LaminarError
-from laminar.model.factory import last_line
+from laminar.model.author_errors import last_line, raised_at
+from laminar.model.modes import evaluating
+
+_OF_SHAPES: Final = (RuntimeError, ValueError, IndexError)  # what torch raises when sizes do not go together
 
 
 def check_output(model: nn.Module, example: Tensor, outputs: int, task: str) -> None:
@@ -49,32 +52,31 @@ def check_output(model: nn.Module, example: Tensor, outputs: int, task: str) -> 
 def run_once(model: nn.Module, example: Tensor) -> Any:
     """model(example) in eval mode; an error inside becomes L204 with the sample's shape and the module it happened in."""
     entered: list[str] = []
-    with _evaluating(model), _watching(model, entered):
+    with evaluating(model), _watching(model, entered):
         try:
             return model(example)
         except LaminarError:
             raise
         except Exception as error:
-            path = entered[-1] if entered else ""
-            module = model.get_submodule(path)
-            where = f"in module '{path}' ({type(module).__name__})" if path else f"in the model's own forward ({type(module).__name__})"
-            raise LaminarError(
-                "L204",
-                f"samples of shape {tuple(example.shape[1:])} ({str(example.dtype).removeprefix('torch.')}) do not fit the model: "
-                f"{last_line(error)}, {where}",
-                hint="make the first modules take that shape (a factory may ask for `input_shape`), or change size / grey of the data",
-            ) from error
+            raise _failed(model, example, entered[-1] if entered else "", error) from error
 
 
-@contextlib.contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
+def _failed(model: nn.Module, example: Tensor, path: str, error: Exception) -> LaminarError:
+    kind = type(model.get_submodule(path)).__name__
+    place = raised_at(error)
+    where = (f" at {place}" if place else "") + (f", in module '{path}' ({kind})" if path else f", in the model's own forward ({kind})")
+    samples = f"samples of shape {tuple(example.shape[1:])} ({str(example.dtype).removeprefix('torch.')})"
+    if isinstance(error, _OF_SHAPES):
+        return LaminarError(
+            "L204",
+            f"{samples} do not fit the model: {last_line(error)}{where}",
+            hint="make the first modules take that shape (a factory may ask for `input_shape`), or change size / grey of the data",
+        )
+    return LaminarError(
+        "L204",
+        f"the model fails on the first batch, {samples}: {last_line(error)}{where}",
+        hint=f"correct {place or 'its forward()'}; --debug shows the whole traceback",
+    )
 
 
 @contextlib.contextmanager

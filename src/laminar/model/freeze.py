@@ -7,7 +7,7 @@ eval() as well; `model.train()` undoes that, so keep() is called after each of t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import final
 
 import torch
@@ -22,11 +22,10 @@ from laminar.model.weights import raw_bytes
 class Frozen:
     """The frozen modules of one model."""
 
-    def __init__(self, model: nn.Module, written: Sequence[str], expanded: Sequence[str], notes: Sequence[str] = ()) -> None:
+    def __init__(self, model: nn.Module, written: Sequence[str], expanded: Sequence[str]) -> None:
         self.model = model
         self.written = list(written)  # as in laminar.toml, globs included
         self.paths = list(expanded)
-        self.notes = list(notes)
         # What the author's code would train: graph_export writes the model down as it is without our freezing.
         self.trainable = {name for name, p in model.named_parameters(remove_duplicate=False) if p.requires_grad}
         self._before: dict[str, str] | None = None
@@ -73,17 +72,12 @@ class Frozen:
             )
 
 
-def freeze(model: nn.Module, wanted: Sequence[str], *, replaced: Iterable[str] = ()) -> Frozen:
-    """Freeze the modules at the paths (or globs) `wanted` of `model`. `replaced` are paths given new modules: freezing one is noted."""
+def freeze(model: nn.Module, wanted: Sequence[str]) -> Frozen:
+    """Freeze the modules at the paths (or globs) `wanted` of `model`."""
     expanded = expand(model, wanted, what="freeze")
     inside = {id(part) for path in expanded for part in model.get_submodule(path).modules()}
     expanded += [path for path, part in model.named_modules(remove_duplicate=False) if id(part) in inside and path not in expanded]
-    notes = [
-        f"'{path}' is frozen although it was just replaced: its new weights stay as they were drawn"
-        for path in replaced
-        if any(path == p or path.startswith(p + ".") or p.startswith(path + ".") for p in expanded)
-    ]
-    frozen = Frozen(model, wanted, expanded, notes)
+    frozen = Frozen(model, wanted, expanded)
     _refuse_shared(frozen)
     frozen.keep()
     return frozen

@@ -26,7 +26,7 @@ from laminar.store.raw import RawTensor
 
 _LEAF_CALL = Spec("tuple", (), (Spec("tuple", (), (LEAF,)), Spec("dict")))  # of model(x)
 
-__all__ = ["Forms", "export_forms", "load_forms", "structure_of"]
+__all__ = ["Forms", "export_forms", "load_forms", "proved", "structure_of"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,15 @@ def export_forms(model: nn.Module, example: Tensor, *, frozen: Frozen | None = N
             f"the model cannot be exported, so it needs its source code wherever it is used: {reason(error)}",
         )
     return Forms(train, evaluation, structure(trees[True], trees[False]))
+
+
+def proved(model: nn.Module, train: bytes, evaluation: bytes, example: Tensor) -> Forms | None:
+    """Archives that were made before, as the forms of `model`: None unless they do what it does."""
+    try:
+        _prove(model, load_forms(train, evaluation, *_own_tensors(model)), example)
+        return Forms(train, evaluation, structure_of(train, evaluation))
+    except Exception:  # whatever is wrong with them, the model can be traced
+        return None
 
 
 def load_forms(

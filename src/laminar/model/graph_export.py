@@ -6,10 +6,8 @@ import contextlib
 import io
 import json
 import logging
-import traceback
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -19,15 +17,14 @@ from torch.export import Dim, ExportedProgram
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
-from laminar.model.factory import last_line
+from laminar.model.author_errors import last_line, raised_at
 from laminar.model.freeze import Frozen
 from laminar.model.graph_file import Archive, ModuleFact
 from laminar.model.graph_module import GraphModule
+from laminar.model.modes import keeping_modes
 from laminar.model.weights import state, to_raw
 
 BATCH: Final = 3  # of the traced example: neither 0 nor 1, which tracing takes for constants
-_TORCH: Final = Path(torch.__file__).parent
-_LAMINAR: Final = Path(__file__).parent.parent
 
 
 def traced(model: nn.Module, example: Tensor, *, training: bool, signatures: bool = True) -> ExportedProgram:
@@ -53,9 +50,13 @@ def archive_of(model: nn.Module, program: ExportedProgram, frozen: Frozen | None
             raise LaminarError("L206", f"the model holds '{name}', a {type(value).__name__}, which cannot be kept", hint="use tensors")
         constants[name] = to_raw(value, name)
     _, aliases = state(model)
+    return Archive(digest.canonical(content), constants, module_facts(model), aliases, fixed_parameters(model, frozen))
+
+
+def fixed_parameters(model: nn.Module, frozen: Frozen | None) -> list[str]:
+    """Parameters that get no gradient by their author's will, not by our freezing."""
     trainable = frozen.trainable if frozen is not None else set()
-    fixed = [name for name, p in model.named_parameters() if not p.requires_grad and name not in trainable]
-    return Archive(digest.canonical(content), constants, module_facts(model), aliases, fixed)
+    return [name for name, p in model.named_parameters() if not p.requires_grad and name not in trainable]
 
 
 def module_facts(model: nn.Module) -> list[ModuleFact]:
@@ -79,14 +80,10 @@ def reason(error: BaseException) -> str:
     where = ""
     seen: BaseException | None = error
     while seen is not None and not where:
-        for frame in traceback.extract_tb(seen.__traceback__):
-            path = Path(frame.filename)
-            foreign = _TORCH in path.parents or _LAMINAR in path.parents or "site-packages" in path.parts or path.name.startswith("<")
-            if not foreign and Path(traceback.__file__).parent not in path.parents:
-                where = f" at {path.name}:{frame.lineno}"
+        where = raised_at(seen)
         seen = seen.__cause__ or seen.__context__
     text = error.message if isinstance(error, LaminarError) else last_line(error)
-    return f"{text[:200].rstrip()}{where}"
+    return text[:200].rstrip() + (f" at {where}" if where else "")
 
 
 def _facts(module: nn.Module) -> dict[str, Any]:
@@ -142,7 +139,6 @@ def _drop_hints(value: Any) -> None:
 @contextlib.contextmanager
 def as_its_author_made_it(model: nn.Module) -> Iterator[None]:
     """Modes, gradient flags, buffers and random numbers are ours to change inside the block, and are as before after it."""
-    modes = [(module, module.training) for module in model.modules()]
     buffers = [(module, dict(module._buffers)) for module in model.modules()]
     contents = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     grads = [(p, p.requires_grad) for p in model.parameters() if p.is_leaf and (p.is_floating_point() or p.is_complex())]
@@ -150,11 +146,9 @@ def as_its_author_made_it(model: nn.Module) -> Iterator[None]:
         # Some torch modules take a fused path when nothing wants a gradient; a graph must not depend on what was frozen.
         for parameter, _ in grads:
             parameter.requires_grad_(True)
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        with keeping_modes(model), torch.random.fork_rng(devices=[]), torch.enable_grad():
             yield
     finally:
-        for module, mode in modes:
-            module.training = mode
         for module, kept in buffers:
             module._buffers.update(kept)
         with torch.no_grad():

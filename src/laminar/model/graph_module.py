@@ -59,6 +59,12 @@ class GraphModule(nn.Module):
             if name.isidentifier() and not name.startswith("_") and not hasattr(self, name):
                 setattr(self, name, value)
 
+    def __getitem__(self, index: int) -> nn.Module:
+        """`old[1].in_features`, as on the Sequential that it was."""
+        if self.graph_kind not in ("Sequential", "ModuleList"):
+            raise TypeError(f"a {self.graph_kind} has no places by number")
+        return list(self.children())[index]
+
     def set_bodies(self, training: bool, bodies: list[Body]) -> None:
         self._programs[training] = [_Program(body, self.graph_path) for body in bodies]
 

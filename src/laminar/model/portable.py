@@ -51,6 +51,7 @@ def export_file(model: nn.Module, path: Path, *, example: Tensor, metadata: Mapp
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.stem}.{uuid.uuid4().hex[:8]}{path.suffix}")
         try:
+            part.touch()  # where nothing may be written is said here: each writer would say it in its own way
             writer(model, part, example, metadata or {})
             with open(part, "rb") as file:
                 os.fsync(file.fileno())

@@ -22,6 +22,8 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from laminar.model.modes import keeping_modes
+
 Locate = Callable[[Tensor, Tensor, float], str]
 
 
@@ -110,16 +112,12 @@ def eval_mode(model: nn.Module) -> None:
 @contextlib.contextmanager
 def as_it_was(model: nn.Module) -> Iterator[None]:
     """Modes, buffers and torch's random state afterwards as before: looking at a model must not change how it trains."""
-    modes = {m: m.training for m in model.modules()}
     buffers = [(m, name, b, b.detach().clone()) for m in model.modules() for name, b in m._buffers.items() if b is not None]
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+    with keeping_modes(model), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.export's advice is of no use to who builds a layer
         try:
             yield
         finally:
-            model.train(modes[model])  # for models that choose a graph in train() and eval()
-            for module, mode in modes.items():
-                module.training = mode
             with torch.no_grad():
                 for module, name, buffer, before in buffers:
                     module._buffers[name] = buffer  # a model may put another tensor in its place

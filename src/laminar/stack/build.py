@@ -19,6 +19,7 @@ from laminar.stack.read import StackFile, bottom_up, parent_of
 from laminar.stack.specs import LayerSpec
 from laminar.store.manifest import BuildRecord
 from laminar.store.store import Store
+from laminar.train.misgivings import WARNING
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,12 @@ class Built:
     key: str
     action: Literal["built", "cached"]
     why: str
-    seconds: float  # spent in this build
+    seconds: float  # spent in this build, in all
     saved: float  # of training that was not needed, because it had been done before
     metrics: dict[str, float]
     notes: list[str] = field(default_factory=list)
     features: str = ""  # what was done about the frozen prefix
+    spent: dict[str, float] = field(default_factory=dict)  # of the seconds: on "features", "training", "keeping"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -44,6 +46,7 @@ class Built:
             "action": self.action,
             "why": self.why,
             "seconds": round(self.seconds, 3),
+            "spent": {name: round(value, 3) for name, value in self.spent.items()},
             "saved_seconds": round(self.saved, 3),
             "metrics": self.metrics,
             "features": self.features,
@@ -74,16 +77,23 @@ def build(
     ready = {step.layer.name: step for step in steps if step.action == "cached"}
     if len(ready) < len(steps):
         import laminar.stack.train_layer  # noqa: F401 - torch takes a second to load, which is no part of any layer's time
-    with store.lease() as lease:
+    shown = {step.layer.name: store.refs.get(f"{file.spec.stack.name}/{step.layer.name}") for step in steps}
+    idle = all(name in ready and shown[name] == ready[name].id for name in shown)
+    # Where every layer is there and has its ref, gc spares them, and there is nothing to write, not even a lease.
+    held = contextlib.nullcontext(None) if idle else store.lease(layers=[step.id for step in ready.values() if step.id])
+    with held as lease:
+        if lease is not None:  # gc may have been quicker than the lease
+            ready = {name: step for name, step in ready.items() if step.id and store.has_layer(step.id)}
         for number, layer in enumerate(order):
             parent_name = parent_of(file.spec, layer)
             parent = done[parent_name].id if parent_name in done else resolve(file, store, layer, parent_name)
-            if parent is not None:
+            if parent is not None and lease is not None:
                 lease.add(layers=[parent])
             forced = force and (not targets or layer.name in targets)
             emit({"event": "layer", "layer": layer.name, "number": number, "of": len(order)})
             built = _one(file, store, layer, parent, forced, emit, clock, ready.get(layer.name))
-            lease.add(layers=[built.id])
+            if lease is not None:
+                lease.add(layers=[built.id])
             done[layer.name] = built
             emit({"event": "layer-done", "layer": layer.name, "action": built.action, "seconds": built.seconds, "metrics": built.metrics})
     _register(file, store, done)
@@ -127,6 +137,7 @@ def _one(
         metrics=outcome.metrics,
         notes=notes,
         features=outcome.features,
+        spent=outcome.spent,
     )
 
 
@@ -146,6 +157,7 @@ def _reuse(store: Store, ref: str, step: Step, start: float, clock: Clock) -> Bu
         seconds=clock.monotonic() - start,
         saved=record.seconds,
         metrics=record.metrics,
+        notes=[note for note in store.layer(record.id).notes if note.startswith(WARNING)],  # a bad layer is no better for being reused
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from laminar import __version__
 from laminar.core.errors import LaminarError
+from laminar.core.permission import allow
 from laminar.stack.plan import plan
 from laminar.stack.project import Project
 
@@ -27,6 +28,7 @@ OPTIONAL: Final = {
     "paramiko": ("ssh remotes", "ssh"),
     "onnxscript": ("export to .onnx", "onnx"),
     "plotly": ("laminar report", "report"),
+    "pyarrow": ("parquet: and hf: data", "parquet"),
     "tensorboard": ("TensorBoard files", "tensorboard"),
 }
 
@@ -95,12 +97,13 @@ def _store(project: Project) -> Iterator[Check]:
         "" if free > LOW_DISK else "laminar gc, or free some space",
     )
     if not os.access(around, os.W_OK):
-        yield Check("store", "bad", f"{around} may not be written", "give yourself write permission, or set LAMINAR_STORE")
+        fix = f"{allow(around, 'w')}, or set LAMINAR_STORE to a folder of your own"
+        yield Check("store", "bad", f"{around} may not be written: what is there can be used, but nothing can be built", fix)
     elif not path.exists():
         yield Check("store", "note", f"none yet at {path}: the first build makes it")
     else:
         try:
-            store = project.open_store(create=False)
+            store = project.look_at_store()
             broken = [id for id in store.layers() if not store.complete(id)]
             said = f"{len(store.layers())} layers at {path}"
             yield Check(
@@ -118,7 +121,7 @@ def _stack(project: Project) -> Iterator[Check]:
         yield Check("stack", "note", f"no laminar.toml in {project.root}", "laminar init my-stack")
         return
     try:
-        steps = plan(project.file, project.open_store())
+        steps = plan(project.file, project.look_at_store())
     except LaminarError as error:
         yield Check("stack", "bad", error.message, error.hint)
         return

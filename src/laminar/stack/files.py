@@ -60,7 +60,7 @@ def import_layer(
     stack, _, layer = name.partition("/")
     if not layer:
         raise LaminarError("L008", f"'{name}' is no name for a layer: expected stack/layer", hint=f"--name zoo/{name}")
-    found = import_file(path)
+    found = _read(path)
     about = _about(path, found)
     known_shape = _shape(shape, about)
     model, steps = _model(
@@ -106,6 +106,17 @@ def import_layer(
         )
         store.commit(manifest, record, f"{stack}/{layer}", why=f"import of {path.name}")
     return manifest.id
+
+
+def _read(path: Path) -> Imported:
+    """As `import_file`. A graph that is refused came from a file, not from a remote: it is the file that must be had again."""
+    try:
+        return import_file(path)
+    except LaminarError as error:
+        if error.code != "L207":
+            raise
+        said = error.message if path.name in error.message else f"{path.name}: {error.message}"
+        raise LaminarError("L207", said, hint=f"write {path.name} again with torch.export.save, or copy it again") from error
 
 
 def _model(

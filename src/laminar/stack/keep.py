@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import platform
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +15,10 @@ from torch import Tensor, nn
 
 from laminar import __version__
 from laminar.core import digest
+from laminar.core.errors import LaminarError
 from laminar.model.freeze import Frozen
-from laminar.model.graph import export_forms
+from laminar.model.graph import Forms, export_forms, proved
+from laminar.model.graph_reuse import sight_of
 from laminar.model.weights import raw_state
 from laminar.store.manifest import Graph, Manifest, identity
 from laminar.store.store import Store
@@ -48,10 +52,15 @@ def keep(
     seconds: float = 0.0,
     now: float,
     notes: list[str] | None = None,
+    earlier: Iterable[str] = (),
 ) -> Manifest:
+    """`earlier` are layers whose graph may be this one's as well: the layer as it was before, and its parent."""
     tensors, aliases = raw_state(model)
     refs = store.put_tensors(tensors, store.layer(about.parent) if about.parent else None)
-    forms = export_forms(model, example, frozen=frozen, fallback_structure=digest.of_json(about.steps))
+    sight = sight_of(model, example, frozen=frozen, made=_made(store, about))
+    forms = _found(store, earlier, sight, model, example) or export_forms(
+        model, example, frozen=frozen, fallback_structure=digest.of_json(about.steps)
+    )
     graph = Graph(
         train=store.objects.put(forms.train) if forms.train is not None else None,
         eval=store.objects.put(forms.eval) if forms.eval is not None else None,
@@ -66,7 +75,7 @@ def keep(
         aliases=aliases,
         graph=graph,
         structure=forms.structure,
-        model={"steps": about.steps},
+        model={"steps": about.steps, "sight": sight},
         classes=about.classes,
         task=about.task,
         input=about.input,
@@ -79,6 +88,28 @@ def keep(
         provenance=provenance(about.route),
         notes=[*(notes or []), *([graph.note] if graph.note else [])],
     )
+
+
+def _made(store: Store, about: About) -> dict[str, Any]:
+    """How the model was made: by code, which the steps digest, or from the graph of its parent."""
+    if about.route != "graph" or about.parent is None:
+        return {"steps": about.steps, "route": about.route}
+    graph = store.layer(about.parent).graph
+    return {"steps": about.steps, "route": about.route, "of": [graph.train, graph.eval]}
+
+
+def _found(store: Store, earlier: Iterable[str], sight: str | None, model: nn.Module, example: Tensor) -> Forms | None:
+    """The forms of an earlier layer whose model looked the same and, as is proved, does the same."""
+    for id in dict.fromkeys(earlier):
+        if sight is None or not store.has_layer(id):
+            continue
+        with contextlib.suppress(LaminarError):  # damaged, or objects that are gone: then the model is traced
+            layer = store.layer(id)
+            if layer.model.get("sight") == sight and layer.graph.train and layer.graph.eval:
+                forms = proved(model, store.objects.read(layer.graph.train), store.objects.read(layer.graph.eval), example)
+                if forms is not None and forms.structure == layer.structure:
+                    return forms
+    return None
 
 
 def provenance(route: str) -> dict[str, Any]:

@@ -7,9 +7,10 @@ freeze and replace, the data's content and order, the recipe with its seed and d
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import importlib.metadata
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,15 @@ from typing import Any
 import msgspec
 
 from laminar.core import digest
-from laminar.core.closure import closure, module_file
-from laminar.core.errors import LaminarError
-from laminar.core.nearest import did_you_mean
+from laminar.core.closure import closure, definitions, module_file
+from laminar.core.errors import LaminarError, docs
+from laminar.core.nearest import did_you_mean, nearest
 from laminar.data.fingerprint import fingerprint
+from laminar.model.factory import BUILTIN, BUILTINS, no_builtin
 from laminar.stack.read import StackFile
 from laminar.stack.specs import LayerSpec
 
 FORMAT = 1
-BUILTIN = "laminar"
 
 
 def inputs_of(file: StackFile, layer: LayerSpec, parent: str | None, fingerprints: Path) -> dict[str, Any]:
@@ -69,19 +70,33 @@ def code_of(factory: str, root: Path, where: str) -> dict[str, str]:
         raise LaminarError(
             "L004",
             f"{where}: '{factory}' names no factory: expected 'module:function', such as 'models:convnet'",
-            hint="docs/ref-stack-file.md",
+            hint=docs("ref-stack-file.md"),
         )
     if module == BUILTIN:
+        if symbol not in BUILTINS:
+            error = no_builtin(symbol)
+            raise LaminarError(error.code, f"{where}: {error.message}", hint=error.hint)
         spec = importlib.util.find_spec("laminar.model.builtin")
         assert spec is not None and spec.origin is not None
         return closure("builtin", symbol, Path(spec.origin).parent)
-    if module_file(module, root) is None:
+    file = module_file(module, root)
+    if file is None:
         known = [p.stem for p in root.glob("*.py")] + [BUILTIN]
         raise LaminarError(
             "L201",
             f"{where}: '{factory}' needs {module.replace('.', '/')}.py beside {root.name}/laminar.toml, and it is not there; "
             + did_you_mean(module, known),
             hint=f"create {module.replace('.', '/')}.py with a function {symbol}, or use a built-in such as laminar:mlp",
+        )
+    names = definitions(module, root)
+    if names is not None and symbol not in names and not (file.name == "__init__.py" and module_file(f"{module}.{symbol}", root)):
+        shown = file.relative_to(root).as_posix()
+        best = nearest(symbol, names)
+        raise LaminarError(
+            "L201",
+            f"{where}: there is no '{symbol}' in {shown}, which '{factory}' asks for; {did_you_mean(symbol, names)}"
+            + (f" ({shown}:{names[best]})" if best and names[best] else ""),
+            hint=f"write '{module}:{best}', or define `def {symbol}(…)` in {shown}" if best else f"define `def {symbol}(…)` in {shown}",
         )
     return closure(module, symbol, root)
 
@@ -93,7 +108,16 @@ def normalised(value: Any) -> Any:
 
 @functools.cache
 def _torch_version() -> str:
-    return importlib.metadata.version("torch")  # reading the metadata takes milliseconds, and every layer asks
+    """Read from torch's version.py, which is a hundred times faster than asking the metadata; without torch there is no version."""
+    spec = importlib.util.find_spec("torch")
+    if spec is not None and spec.origin is not None:
+        with contextlib.suppress(OSError):
+            found = re.search(r"^__version__ = ['\"](.+)['\"]", Path(spec.origin).with_name("version.py").read_text(), re.M)
+            if found:
+                return found[1]
+    from importlib import metadata
+
+    return metadata.version("torch")
 
 
 def environment(policy: str) -> dict[str, str]:
@@ -132,12 +156,14 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, Any, An
     return [(f, before.get(f), after.get(f)) for f in sorted({*before, *after}) if before.get(f) != after.get(f)]
 
 
-def describe_change(field: str, old: Any, new: Any) -> str:
-    """One change in words: `train.lr 0.001 -> 0.01`, `models.py:convnet changed`, `data content changed`."""
+def describe_change(field: str, old: Any, new: Any, data: str = "the data") -> str:
+    """One change in words: `train.lr 0.001 -> 0.01`, `models.py:convnet changed`, `content of data.odd (folder:odd) changed`."""
     if ".code." in field:
         symbol = field.split(".code.", 1)[1]
         state = "is new" if old is None else "is gone" if new is None else "changed"
         return f"{symbol} {state}"
+    if field == "data.content":
+        return f"content of {data} changed"
     if field == "parent":
         return f"parent {_brief(old)} -> {_brief(new)}"
     return f"{field} {_brief(old)} -> {_brief(new)}"

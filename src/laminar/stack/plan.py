@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from laminar.stack.key import changes, describe_change, inputs_of, key_of
 from laminar.stack.read import StackFile, bottom_up, parent_of
 from laminar.stack.specs import LayerSpec
 from laminar.store.manifest import BuildRecord
+from laminar.store.runs import FINISHED
 from laminar.store.store import Store
 
 Action = Literal["build", "cached"]
@@ -46,9 +48,10 @@ def plan(file: StackFile, store: Store, *, targets: list[str] | None = None, for
         parent_name = parent_of(file.spec, layer)
         below = steps.get(parent_name) if parent_name else None
         if below is not None and below.action == "build":
+            inputs_of(file, layer, None, fingerprint_folder(store))  # its mistakes are seen now, not when the layers below are trained
             steps[layer.name] = Step(layer, "build", f"stands on {parent_name}, which is built first", None, None, None, None)
             continue
-        parent = below.id if below is not None else parents.resolve(file, store, layer, parent_name)
+        parent = below.id if below is not None else parents.resolve(file, store, layer, parent_name, fetch=False)
         forced = force and (not targets or layer.name in targets)
         steps[layer.name] = decide(file, store, layer, parent, forced=forced)
     return list(steps.values())
@@ -70,7 +73,8 @@ def decide(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, 
     if earlier is None:
         return Step(layer, "build", "never built" + _resuming(store, key), key, inputs, parent, None)
     differences = changes(earlier.inputs, inputs)
-    return Step(layer, "build", summary(differences) + _resuming(store, key), key, inputs, parent, earlier, differences)
+    why = summary(differences, f"data.{layer.data} ({file.spec.data[layer.data].source})")
+    return Step(layer, "build", why + _resuming(store, key), key, inputs, parent, earlier, differences)
 
 
 def known(store: Store, key: str) -> BuildRecord | None:
@@ -89,28 +93,26 @@ def nearest_build(records: Iterable[BuildRecord], stack: str, name: str, inputs:
     return min(mine, key=lambda r: (len(changes(r.inputs, inputs)), -r.created), default=None)
 
 
-def summary(differences: list[tuple[str, Any, Any]]) -> str:
-    said = [describe_change(*d) for d in differences]
+def summary(differences: list[tuple[str, Any, Any]], data: str) -> str:
+    said = [describe_change(*d, data) for d in differences]
     more = f" and {len(said) - SHOWN} more" if len(said) > SHOWN else ""
     return ", ".join(said[:SHOWN]) + more
 
 
 def fingerprint_folder(store: Store) -> Path:
-    return store.root / "fingerprints"
+    """Of a store that was not made yet it is a place where nothing can be kept: looking makes no store."""
+    return store.layout.fingerprints if store.layout.format.exists() else Path(os.devnull) / "fingerprints"
 
 
 def run_of(store: Store, key: str, *, again: bool) -> str:
     """The run folder's name for a key: an unfinished run is taken up again; a forced rebuild of a finished one gets a number."""
     name, number = key[:16], 1
-    while again and (store.run_folder(name) / FINISHED).exists():
+    while again and (store.layout.runs / name / FINISHED).exists():
         number += 1
         name = f"{key[:16]}-{number}"
     return name
 
 
-FINISHED = "finished"
-
-
 def _resuming(store: Store, key: str) -> str:
-    folder = store.run_folder(key[:16])
+    folder = store.layout.runs / key[:16]
     return "; resumes from its checkpoint" if (folder / "checkpoint.json").exists() and not (folder / FINISHED).exists() else ""

@@ -21,8 +21,12 @@ class Project:
     file: StackFile | None
     store_path: Path
 
-    def open_store(self, *, create: bool = True) -> Store:
-        return Store.open(self.store_path, create=create)
+    def open_store(self, *, create: bool = True, damaged: bool = False) -> Store:
+        return Store.open(self.store_path, create=create, damaged=damaged)
+
+    def look_at_store(self) -> Store:
+        """For verbs that only look: a store that was not made yet is empty, and is not made by looking."""
+        return Store.look(self.store_path)
 
     @property
     def stack(self) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, get_args
 
 import msgspec
 
-from laminar.core.errors import LaminarError
+from laminar.core.errors import LaminarError, docs
 from laminar.core.nearest import did_you_mean, nearest
 from laminar.stack.locate import line_of
 from laminar.stack.specs import LayerSpec, StackSpec
@@ -109,14 +109,14 @@ def _explain(error: msgspec.ValidationError, raw: dict[str, Any], text: str, pat
         raise LaminarError(
             "L003",
             f"{path.name}:{line or '?'}: unknown key '{word}' in {_title(steps)}; {did_you_mean(word, valid)}",
-            hint=f"write '{best}' instead" if best else "remove it; docs/ref-stack-file.md lists every key",
+            hint=f"write '{best}' instead" if best else f"remove it; {docs('ref-stack-file.md')} lists every key",
         ) from None
     line = line_of(text, steps)
     if missing := re.search(r"missing required field `([^`]+)`", said):
         raise LaminarError(
             "L004",
             f"{path.name}:{line or 1}: {_title(steps)} has no '{missing[1]}', which it needs",
-            hint=f"add {_SHAPE.get(missing[1], missing[1] + ' = …')}; docs/ref-stack-file.md lists every key",
+            hint=f"add {_SHAPE.get(missing[1], missing[1] + ' = …')}; {docs('ref-stack-file.md')} lists every key",
         ) from None
     value = _value_at(raw, steps)
     written = f" (found {value!r})" if value is not None and not isinstance(value, dict) else ""
@@ -127,7 +127,7 @@ def _explain(error: msgspec.ValidationError, raw: dict[str, Any], text: str, pat
     raise LaminarError(
         "L004",
         f"{path.name}:{line or 1}: {dotted}: {said[:1].lower() + said[1:]}{written}{more}",
-        hint="docs/ref-stack-file.md shows every key with its type",
+        hint=f"{docs('ref-stack-file.md')} shows every key with its type",
     ) from None
 
 

@@ -10,6 +10,7 @@ from laminar.core import atomic, digest
 from laminar.core.clock import iso
 from laminar.core.errors import LaminarError
 from laminar.core.events import read as read_events
+from laminar.core.figures import number
 from laminar.stack.plan import plan
 from laminar.stack.read import StackFile
 from laminar.stack.show import ancestors
@@ -58,9 +59,7 @@ def _row(name: str, manifest: Manifest | None, action: str, why: str, store: Sto
     if manifest is None:
         return f"<tr><td>{html.escape(name)}</td><td colspan=6 class=mute>not built yet</td></tr>"
     own = _own_bytes(manifest, store)
-    metrics = "".join(
-        f"<td class=n>{manifest.metrics[m]:.4f}</td>" if m in manifest.metrics else "<td class=n>-</td>" for m in ("accuracy", "loss")
-    )
+    metrics = "".join(f"<td class=n>{number(manifest.metrics.get(m))}</td>" for m in ("accuracy", "loss"))
     below = ", ".join(a.name for a in ancestors(store, manifest)) or "-"
     return (
         f"<tr><td>{html.escape(name)}</td><td><code>{digest.short(manifest.id)}</code></td><td>{html.escape(below)}</td>{metrics}"

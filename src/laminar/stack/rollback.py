@@ -24,7 +24,7 @@ from laminar.store import records
 from laminar.store.layout import quoted
 from laminar.store.manifest import BuildRecord
 from laminar.store.reflog import Entry, State, Undo
-from laminar.store.resolve import resolve
+from laminar.store.resolve import once_named, resolve
 from laminar.store.store import Store
 
 
@@ -232,12 +232,12 @@ def _target(file: StackFile, store: Store, text: str) -> tuple[str, int, str | N
         return _ref(file, store, found[1]), int(found[2]), None
     if found := re.fullmatch(r"(.+?)@(?:sha256:)?([0-9a-f]{4,64})", text):
         ref = _ref(file, store, found[1])
-        return ref, 0, resolve(store, found[2], file.spec.stack.name)
+        return ref, 0, _id(file, store, found[2])
     names = {layer.name for layer in file.spec.layer}
     if text in names or f"{file.spec.stack.name}/{text}" in store.refs.names() or text in store.refs.names():
         return _ref(file, store, text), 1, None
     if re.fullmatch(r"[0-9a-f]{4,64}", text):
-        id = resolve(store, text, file.spec.stack.name)
+        id = _id(file, store, text)
         holders = [r for r in store.refs.names() if r.startswith(file.spec.stack.name + "/") and id in {e.id for e in store.refs.log(r)}]
         if len(holders) == 1:
             return holders[0], 0, id
@@ -247,6 +247,16 @@ def _target(file: StackFile, store: Store, text: str) -> tuple[str, int, str | N
             hint=f"laminar rollback {holders[0] if holders else 'LAYER'}@{text}",
         )
     return _ref(file, store, text), 1, None
+
+
+def _id(file: StackFile, store: Store, text: str) -> str:
+    """The whole id, also of a layer that was here once: going there says what is left."""
+    try:
+        return resolve(store, text, file.spec.stack.name)
+    except LaminarError as error:
+        if error.code != "L305" or (gone := once_named(store, text)) is None:
+            raise
+        return gone[1]
 
 
 def _ref(file: StackFile, store: Store, name: str) -> str:
@@ -271,12 +281,12 @@ def _last_rolled_back(file: StackFile, store: Store) -> str:
 
 
 def _saved(store: Store, ref: str, n: int) -> Path:
-    return store.root / "rollbacks" / f"{quoted(ref)}-{n}.json"
+    return store.layout.rollbacks / f"{quoted(ref)}-{n}.json"
 
 
 def _forget(store: Store, ref: str, *, keep: set[int]) -> None:
     """Delete the texts of rollbacks that can no longer be redone."""
-    for path in (store.root / "rollbacks").glob("*.json"):
+    for path in store.layout.rollbacks.glob("*.json"):
         head, _, number = path.stem.rpartition("-")
         if head == quoted(ref) and number.isdecimal() and int(number) not in keep:
             path.unlink(missing_ok=True)

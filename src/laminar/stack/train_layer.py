@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
 import msgspec
-import torch
 
 from laminar.core import atomic
 from laminar.core.clock import Clock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
-from laminar.data.dataset import Dataset, as_float
 from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
-from laminar.model.fit import check_output
-from laminar.model.freeze import freeze
+from laminar.data.sources.protocol import Progress as DataProgress
 from laminar.stack.keep import About, keep
 from laminar.stack.key import located
-from laminar.stack.make import make, outputs_of
-from laminar.stack.plan import FINISHED, Step, fingerprint_folder
+from laminar.stack.make import make
+from laminar.stack.open_job import ROUTE, Description, prepare_job
+from laminar.stack.plan import Step, fingerprint_folder
 from laminar.stack.read import StackFile
+from laminar.store import runs
 from laminar.store.manifest import BuildRecord
 from laminar.store.store import Store
-from laminar.train import checkpoint, dtype
-from laminar.train.features import KeptFeatures, prepare_features
-from laminar.train.job import Job
+from laminar.train import checkpoint
+from laminar.train.features import KeptFeatures
+from laminar.train.history import LISTEN_SECONDS
+from laminar.train.job import Job, Trained
 from laminar.train.loop import train
-from laminar.train.recipe import Recipe
-
-ROUTE = "features"  # in a run's folder: whether it trains on kept features
+from laminar.train.strategies import Solo, strategy
 
 
 @dataclass(frozen=True)
 class Outcome:
     id: str
     metrics: dict[str, float]
-    seconds: float
+    spent: dict[str, float]  # seconds: on features of the frozen part, training, keeping the layer with its graph
     features: str
     notes: list[str] = field(default_factory=list)
 
@@ -48,42 +48,25 @@ def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str
     assert step.key is not None and step.inputs is not None
     where = file.where_layer(layer.name)
     try:
-        data = open_data(spec, file.root, cache=fingerprint_folder(store))
+        notes: list[str] = []
+        data = open_data(spec, file.root, cache=fingerprint_folder(store), progress=_telling(layer.name, emit, clock), notes=notes)
         if fingerprint(spec, file.root, fingerprint_folder(store)) != step.inputs["data"]:
             raise LaminarError("L102", "it changed while it was being read", hint="laminar build again when it is at rest")
     except LaminarError as error:
         raise located(error, file.where("data", layer.data, "source"), f"data.{layer.data}") from error
-    folder = store.run_folder(run)
+    folder = runs.begin(store, run)
     with store.lease(runs=[run]) as lease:
         folder.mkdir(parents=True, exist_ok=True)
         atomic.write_bytes(folder / "run.json", msgspec.json.encode({"stack": file.spec.stack.name, "layer": layer.name, "key": step.key}))
         made = make(file, store, layer, step.parent, data)
         _same_code(step, made.steps)
-        dtype.prepare(made.model, layer.train)
-        example = _example(data, 2, layer.train.dtype)
-        try:
-            frozen = freeze(made.model, layer.freeze)
-            check_output(made.model, example, outputs_of(data), data.task)
-        except LaminarError as error:
-            key = "freeze" if error.code == "L203" else "args" if layer.args else "model" if layer.model else "replace"
-            raise located(error, file.where_layer(layer.name, key), f"layer {layer.name}") from error
-        kept = prepare_features(made.model, frozen, data, spec.augment, _as_before(layer.train, folder), store, emit)
+        prepared = prepare_job(file, store, layer, made, data, folder, emit=emit, clock=clock)
+        job, kept, spent = prepared.job, prepared.kept, dict(prepared.spent)
         atomic.write_text(folder / ROUTE, "always" if isinstance(kept, KeptFeatures) else "never")
-        job = Job(
-            name=layer.name,
-            model=made.model,
-            data=data,
-            recipe=layer.train,
-            frozen=frozen,
-            folder=folder,
-            augment=spec.augment,
-            clock=clock,
-        )
         if isinstance(kept, KeptFeatures):
             lease.add(features=kept.fkeys)
-            job.fit, job.test = kept.fit, kept.test
         try:
-            trained = train(job, emit)
+            trained = _train(job, Description(file, store.root, layer.name, step.parent, run), emit)
         except LaminarError as error:
             raise located(error, where, f"layer {layer.name}") from error
         about = About(
@@ -98,17 +81,19 @@ def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str
             task=data.task,
             input={"shape": list(data.sample_shape), "dtype": str(data.train.x.dtype), "scale": data.scale},
         )
+        start = clock.monotonic()
         manifest = keep(
             store,
             made.model,
-            example,
+            prepared.example,
             about,
-            frozen=frozen,
+            frozen=prepared.frozen,
             freeze=layer.freeze,
             metrics=trained.metrics,
             seconds=trained.seconds,
             now=clock.now(),
-            notes=[*made.notes, *trained.notes],
+            notes=[*notes, *made.notes, *trained.notes],
+            earlier=[id for id in (step.record.id if step.record else None, store.refs.get(ref), step.parent) if id],
         )
         record = BuildRecord(
             key=step.key,
@@ -125,9 +110,31 @@ def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str
             provenance=manifest.provenance,
         )
         store.commit(manifest, record, ref, why="build")
-        atomic.write_text(folder / FINISHED, manifest.id)
+        runs.finish(store, record)
         checkpoint.remove(folder)
-    return Outcome(manifest.id, trained.metrics, trained.seconds, kept.summary(), manifest.notes)
+        spent |= {"training": trained.seconds, "keeping": clock.monotonic() - start}
+    return Outcome(manifest.id, trained.metrics, spent, kept.summary(), manifest.notes)
+
+
+def _train(job: Job, description: Description, emit: Emit) -> Trained:
+    """By one process, or by the strategy of the recipe. The package that runs those stands above this one, so it is asked for by name."""
+    if isinstance(strategy(job.recipe.strategy), Solo):
+        return train(job, emit)
+    run: Callable[[Job, Description, Emit], Trained] = import_module("laminar.parallel.run").run
+    return run(job, description, emit)
+
+
+def _telling(layer: str, emit: Emit, clock: Clock) -> DataProgress:
+    """What opening the data is busy with, to whoever listens, a few times a second."""
+    last: dict[str, float] = {}
+
+    def tell(what: str, done: int, total: int | None) -> None:
+        now = clock.monotonic()
+        if done == total or now - last.get(what, -math.inf) >= LISTEN_SECONDS:
+            last[what] = now
+            emit({"event": "data", "layer": layer, "what": what, "done": done, "of": total})
+
+    return tell
 
 
 def _same_code(step: Step, made: list[dict[str, Any]]) -> None:
@@ -138,18 +145,6 @@ def _same_code(step: Step, made: list[dict[str, Any]]) -> None:
     for entry in keyed:
         if entry is not None and entry["code"] not in codes:
             raise LaminarError("L202", f"the source of {entry['factory']} changed while the build began", hint="laminar build again")
-
-
-def _as_before(recipe: Recipe, folder: Path) -> Recipe:
-    """The recipe, on the way the unfinished run took: whether keeping pays is measured, and a resumed run must not choose anew."""
-    if not (folder / ROUTE).exists():
-        return recipe
-    way = (folder / ROUTE).read_text()
-    return msgspec.structs.replace(recipe, keep_features="always" if way == "always" else "never")
-
-
-def _example(data: Dataset, n: int, dtype_name: str) -> torch.Tensor:
-    return torch.from_numpy(as_float(data.train.x[:n].copy())).to(dtype.of_tensors(dtype_name))
 
 
 def _as_written(file: StackFile, name: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ A store is a folder (`.laminar`, or $LAMINAR_STORE). Read in this order:
     locks.py      locks and leases that die with their process
     projects.py   the projects that share this store
     store.py      Store: the above behind one door
+    runs.py       what is known of a training that is done
     retention.py  what gc may delete: pure
     gc.py         deleting it
     findings.py, verify.py, verify_kept.py   finding what is broken
@@ -24,6 +25,7 @@ A store is a folder (`.laminar`, or $LAMINAR_STORE). Read in this order:
     driver_files.py, drivers.py   files on another machine, over fsspec; which kind a URL means
     remote_files.py, remote_refs.py   the same with our errors; names on a remote
     remotes.py    the remotes this store knows
+    sent.py       which objects of a remote it knows to be right
     remote.py     push, fetch and pull of layers
 
 No torch here: tensors cross as RawTensor. Nothing is ever unpickled. Every file is written as temp + fsync + rename, refs last.

@@ -114,6 +114,10 @@ class Fsspec:
         data: bytes = self._fs.cat_file(self._at(path))
         return data
 
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        data: bytes = self._fs.cat_file(self._at(path), start=start, end=end)
+        return data
+
     def list(self, folder: str) -> dict[str, int | None]:
         self._fs.invalidate_cache()
         try:
@@ -169,6 +173,7 @@ class Ftp:
         def store(place: str) -> None:
             with open(source, "rb") as file:
                 self._fs.ftp.storbinary(f"STOR {place}", file, blocksize=1 << 18)
+                self._must_have(place, file.tell())
 
         self._plain._put(path, store)
 
@@ -188,6 +193,15 @@ class Ftp:
                 self._fs.ftp.sock.settimeout(GOODBYE)
                 self._fs.ftp.quit()
         self._fs.ftp.close()
+
+    def _must_have(self, place: str, size: int) -> None:
+        """Before the file gets its name: a server may say that all is well after half of it. Not every one tells sizes."""
+        from ftplib import error_perm
+
+        with contextlib.suppress(error_perm):
+            found = self._fs.ftp.size(place)
+            if found is not None and found != size:
+                raise OSError(f"the server has {found} of {size} bytes")
 
     def _retrieve(self, path: str, take: Callable[[bytes], object]) -> None:
         from ftplib import error_perm

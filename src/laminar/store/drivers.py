@@ -32,12 +32,28 @@ def masked(url: str) -> str:
     """The URL without its password, for messages."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # no URL: but what looks like a password in it is hidden all the same
-        return re.sub(r"(://[^/@:]*):[^/]*@", r"\1:***@", url)
+    except ValueError:
+        return masked_text(url)
     if parts.password is None:
         return url
     host = parts.netloc.rsplit("@", 1)[1]
     return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}"))
+
+
+def masked_text(text: str) -> str:
+    """Text that should be a URL, or begin with one, and may be none: all that could be a password is hidden, rather too much of it."""
+    pin = re.search(r"@sha256:[0-9a-fA-F]*$", text)
+    head = text[: pin.start()] if pin else text
+    return re.sub(r"(://[^/@:]*):.*@", r"\1:***@", head, flags=re.DOTALL) + text[len(head) :]
+
+
+def without_credentials(url: str) -> str:
+    """The place alone: whoever asks for it, and by whatever password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
+    return urlunsplit(parts._replace(netloc=parts.netloc.rsplit("@", 1)[-1]))
 
 
 def must_be_url(text: str) -> None:
@@ -124,6 +140,15 @@ def _ssh(url: str) -> Driver:
 
         cachable = False
 
+        def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+            """fsspec's asks for 32 kB at a time, and waits for them. This one asks for all at once."""
+            with self.ftp.open(path, "rb") as file:
+                if start is None or end is None:
+                    file.prefetch()
+                    data: bytes = file.read()
+                    return data
+                return b"".join(file.readv([(start, end - start)]))
+
         def _connect(self) -> None:
             self.client = paramiko.SSHClient()
             self.client.load_system_host_keys()
@@ -186,3 +211,5 @@ _MAKERS: Final[dict[str, Callable[[str], Driver]]] = {
     "http": _http,
     "https": _http,
 }
+
+SCHEMES: Final = frozenset(_MAKERS)

@@ -7,8 +7,27 @@ from typing import Literal
 
 import msgspec
 
-Kind = Literal["object", "layer", "key", "ref", "log", "features", "checkpoint", "project", "remotes", "format"]
-Problem = Literal["corrupt", "missing", "dangling", "stray"]
+from laminar.core import atomic
+
+Kind = Literal[
+    "object",
+    "layer",
+    "key",
+    "ref",
+    "log",
+    "run",
+    "features",
+    "checkpoint",
+    "fingerprint",
+    "rollback",
+    "project",
+    "lease",
+    "remotes",
+    "sent",
+    "index",
+    "format",
+]
+Problem = Literal["corrupt", "missing", "dangling", "stray", "unreadable"]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +55,6 @@ def finding(
 
 def read_or_nothing(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return atomic.read_bytes(path)
     except FileNotFoundError:
         return b""

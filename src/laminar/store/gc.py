@@ -19,12 +19,10 @@ from laminar.store import locks, projects
 from laminar.store.layout import Layout
 from laminar.store.objects import GRACE
 from laminar.store.retention import DAY, LOST, UNUSED, FeatureItem, GcPlan, Item, LayerItem, Listing, RunItem, decide
+from laminar.store.runs import CHECKPOINTS, FINISHED
 from laminar.store.store import GC_LOCK, Store
 
 FEATURE_BUDGET: Final = 20 << 30
-CHECKPOINTS: Final = "checkpoint*"
-FINISHED: Final = "finished*"
-"""A run folder with such a file is done."""
 
 
 def plan_gc(
@@ -40,21 +38,7 @@ def sweep(store: Store, plan: GcPlan, *, clock: Clock | None = None) -> GcPlan:
     with store.gc_lock():
         now = (clock or store.clock).now()
         fresh = decide(_listing(store, remove_dead=True), keep=plan.keep, feature_budget=plan.feature_budget, now=now, grace=plan.grace)
-        done = GcPlan(
-            keep=plan.keep,
-            feature_budget=plan.feature_budget,
-            grace=fresh.grace,
-            keys={name: size for name, size in fresh.keys.items() if name in plan.keys},
-            layers={name: size for name, size in fresh.layers.items() if name in plan.layers},
-            objects={name: size for name, size in fresh.objects.items() if name in plan.objects},
-            features={name: size for name, size in fresh.features.items() if name in plan.features},
-            runs={name: size for name, size in fresh.runs.items() if name in plan.runs},
-            checkpoints={name: size for name, size in fresh.checkpoints.items() if name in plan.checkpoints},
-            projects={name: size for name, size in fresh.projects.items() if name in plan.projects},
-            others={name: size for name, size in fresh.others.items() if name in plan.others},
-            kept_layers=fresh.kept_layers,
-            kept_bytes=fresh.kept_bytes,
-        )
+        done = fresh.within(plan)
         _delete(store, done, now)
     return done
 
@@ -115,7 +99,7 @@ def _listing(store: Store, *, remove_dead: bool) -> Listing:
 
 def _run(path: Path, done: set[str]) -> RunItem:
     item = _item(path)
-    finished = path.name in done or any(path.glob(FINISHED))
+    finished = path.name in done or (path / FINISHED).exists()
     return RunItem(size=item.size, time=item.time, finished=finished, checkpoints={p.name: _item(p).size for p in path.glob(CHECKPOINTS)})
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, final
 
 from laminar.core import atomic
+from laminar.core.errors import LaminarError
 
 Signature = tuple[int, int, int, int]
 _ENTRY: Final = struct.Struct("<32s4qI4x")  # digest, signature, CRC of the 64 bytes before it
@@ -77,6 +78,22 @@ class Index:
             if dead:
                 self._compact()
 
+    def damaged(self) -> int:
+        """How many entries of the file hold something else than was written. Nobody believes them: they only cost a rehash each."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return 0
+        whole = len(data) - len(data) % _ENTRY.size  # a torn end is that of a killed writer
+        return sum(not _is_whole(data[at : at + _ENTRY.size]) for at in range(0, whole, _ENTRY.size))
+
+    def rebuild(self) -> None:
+        """Write the file anew, without what is damaged in it."""
+        with self._lock:
+            self._known, self._read = {}, 0
+            self._catch_up()
+            self._compact()
+
     def _catch_up(self) -> None:
         try:
             stat = os.stat(self._path)
@@ -96,13 +113,20 @@ class Index:
                     self._known[key] = seen
             self._read += whole
             if self._read // _ENTRY.size > 2 * len(self._known) + _SLACK:
-                self._compact()
+                with contextlib.suppress(LaminarError):  # a store that may not be written: it stays long
+                    self._compact()
 
     def _compact(self) -> None:
         """Keep the newest entry of each object. An entry that another process appends meanwhile is lost: one rehash."""
         data = b"".join(_packed(key, seen) for key, seen in self._known.items())
         atomic.write_bytes(self._path, data, tmp=self._tmp)
         self._read, self._inode = len(data), os.stat(self._path).st_ino
+
+
+def _is_whole(entry: bytes) -> bool:
+    """As it was written; or what a killed writer left of it, which the next one filled up with zeros."""
+    body, rest = entry[: _BODY.size], entry[_BODY.size :]
+    return rest == zlib.crc32(body).to_bytes(4, "little") + bytes(4) or rest == bytes(8)
 
 
 def _packed(key: bytes, seen: Signature) -> bytes:

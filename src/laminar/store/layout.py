@@ -8,8 +8,10 @@ from urllib.parse import quote, unquote
 
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
+from laminar.core.permission import refusal
 
 FORMAT: Final = 1
+"""The next one is 10, and every later one has two digits or more: so one flipped bit in the file `format` never makes another format."""
 FOLDERS: Final = (
     "objects",
     "layers",
@@ -24,6 +26,7 @@ FOLDERS: Final = (
     "locks",
     "lost",
     "rollbacks",
+    "sent",
 )
 _OWN: Final = frozenset((*FOLDERS, "format", "index", "remotes.json", ".gitignore"))
 TAGS: Final = "tags"
@@ -60,6 +63,8 @@ class Layout:
         self.tmp = root / "tmp"
         self.locks = root / "locks"
         self.lost = root / "lost"
+        self.rollbacks = root / "rollbacks"
+        self.sent = root / "sent"
         self.format = root / "format"
         self.index = root / "index"
         self.remotes = root / "remotes.json"
@@ -81,38 +86,50 @@ class Layout:
         return self.tags / f"{quoted(name)}.json"
 
 
-def open_layout(root: Path, *, create: bool) -> Layout:
-    """The paths of the store at `root`, after a look at its format; made when missing and `create`."""
+def open_layout(root: Path, *, create: bool, look: bool = False, damaged: bool = False) -> Layout:
+    """The paths of the store at `root`, after a look at its format; made when missing and `create`.
+
+    `look`: a store that was not made yet is taken for an empty one, and stays unmade.
+    `damaged`: a store whose file `format` is lost or unreadable is opened all the same, to be verified and repaired.
+    """
     layout = Layout(root)
     try:
-        text = layout.format.read_text().strip()
+        text = layout.format.read_bytes()
     except FileNotFoundError:
-        if not create:
+        if _looks_like_one(layout) and not create:
+            if damaged:
+                return layout
+            raise LaminarError("L306", f"the store {root} has lost its file `format`", hint="laminar verify --repair") from None
+        if not create and not look:
             raise LaminarError(
                 "L306", f"{root} is not a store: it has no file `format`", hint="laminar build, or set LAMINAR_STORE"
             ) from None
-        _make(layout)
+        _must_be_free(layout)
+        if create:
+            _make(layout)
         return layout
     except (NotADirectoryError, IsADirectoryError):
         raise LaminarError("L306", f"{root} is not a store: it is not a folder", hint="set LAMINAR_STORE to a folder") from None
-    except UnicodeDecodeError:
-        text = "?"
     except PermissionError as error:
+        raise refusal(error, layout.format) from error
+    number = text.strip()
+    if number.isdigit() and len(number) > 1:
         raise LaminarError(
-            "L302", f"may not read {layout.format}: {error.strerror}", hint="set LAMINAR_STORE to a folder you own"
-        ) from error
-    if not text.isdigit():
-        raise LaminarError(
-            "L306", f"{layout.format} should hold {FORMAT}, but holds {text[:20]!r}", hint=f"echo {FORMAT} > {layout.format}"
+            "L306", f"the store {root} has format {int(number)}; this Laminar reads up to {FORMAT}", hint="pip install --upgrade laminar"
         )
-    if int(text) > FORMAT:
-        raise LaminarError(
-            "L306", f"the store {root} has format {text}; this Laminar reads up to {FORMAT}", hint="pip install --upgrade laminar"
-        )
+    if number != str(FORMAT).encode() and not damaged:
+        shown = text[:20].decode(errors="replace")
+        raise LaminarError("L306", f"{layout.format} should hold {FORMAT}, but holds {shown!r}", hint="laminar verify --repair")
     return layout
 
 
-def _make(layout: Layout) -> None:
+def _looks_like_one(layout: Layout) -> bool:
+    """A store that lost its file `format`, unlike one whose making was cut short: that has no layers and no names yet."""
+    return any(layout.layers.glob("*.json")) or any(layout.refs.glob("*/*"))
+
+
+def _must_be_free(layout: Layout) -> None:
+    """L306 when something else lies where the store would be made."""
     root = layout.root
     if root.exists():
         if not root.is_dir():
@@ -124,12 +141,21 @@ def _make(layout: Layout) -> None:
                 f"{root} is not a store and not empty: it holds {', '.join(foreign[:3])}",
                 hint="set LAMINAR_STORE to an empty or new folder",
             )
-    with atomic.explaining_os_errors(root):
-        for name in FOLDERS:
-            (root / name).mkdir(parents=True, exist_ok=True)
-        for number in range(256):  # all at once: made one by one, each would cost a sync while weights are being saved
-            (layout.objects / f"{number:02x}").mkdir(exist_ok=True)
-        atomic.fsync_folder(layout.objects)
+
+
+def _make(layout: Layout) -> None:
+    root = layout.root
+    try:
+        with atomic.explaining_os_errors(root):
+            for name in FOLDERS:
+                (root / name).mkdir(parents=True, exist_ok=True)
+            for number in range(256):  # all at once: made one by one, each would cost a sync while weights are being saved
+                (layout.objects / f"{number:02x}").mkdir(exist_ok=True)
+            atomic.fsync_folder(layout.objects)
+    except LaminarError as error:
+        if error.code != "L302":
+            raise
+        raise LaminarError("L302", error.message, hint=f"{error.hint}, or set LAMINAR_STORE to a folder of your own") from error
     if not (root / ".gitignore").exists():
         atomic.write_text(root / ".gitignore", "*\n", tmp=layout.tmp)  # a store inside a project is not source
     atomic.write_text(layout.format, f"{FORMAT}\n", tmp=layout.tmp)

@@ -32,6 +32,11 @@ def _file_lock(path: Path) -> BaseFileLock:
     return FileLock(path, thread_local=False)
 
 
+def may_write(layout: Layout) -> bool:
+    """May this process write the store at all? Everything that is written goes through tmp or under a lock."""
+    return not layout.root.exists() or os.access(layout.tmp if layout.tmp.exists() else layout.root, os.W_OK | os.X_OK)
+
+
 @contextlib.contextmanager
 def holding(path: Path, *, timeout: float | None = None, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold the lock file; `on_wait` is called once when someone else has it. L307 when `timeout` seconds were not enough."""
@@ -61,13 +66,13 @@ def holding(path: Path, *, timeout: float | None = None, on_wait: Callable[[], N
 
 
 def is_free(path: Path) -> bool:
-    """Nobody holds it now."""
+    """Nobody holds it now, as far as can be told: one that may not be looked at is taken for held."""
     from filelock import Timeout
 
     lock = _file_lock(path)
     try:
         lock.acquire(blocking=False)
-    except Timeout:
+    except (Timeout, PermissionError):
         return False
     lock.release()
     return True
@@ -101,6 +106,7 @@ class Lease:
     """Keeps layers, runs and features from gc until it is closed or its process dies.
 
     Take the lease first and look afterwards whether the layer is there: gc may have been quicker.
+    A store that this process may not write can be used without: then no gc of this user can delete in it either, but one of its owner can.
     """
 
     def __init__(self, layout: Layout, guard: Callable[[], AbstractContextManager[None]], needs: Needs) -> None:
@@ -111,6 +117,10 @@ class Lease:
         self._path = layout.leases / f"{name}.lock"
         self._needs = Needs()
         self._mutex = threading.Lock()
+        self._lock: BaseFileLock | None = None
+        if not may_write(layout):
+            self._needs = needs
+            return
         with atomic.explaining_os_errors(self._path):
             layout.leases.mkdir(parents=True, exist_ok=True)
             self._lock = _file_lock(self._path)
@@ -134,13 +144,16 @@ class Lease:
                 self._write(new)
 
     def close(self) -> None:
+        if self._lock is None:
+            return
         self._record.unlink(missing_ok=True)
         self._path.unlink(missing_ok=True)
         self._lock.release()
 
     def _write(self, needs: Needs) -> None:
-        with self._guard():  # a gc that is deleting has read the leases before: wait for it
-            records.write(self._record, msgspec.to_builtins(needs), tmp=self._layout.tmp)
+        if self._lock is not None:
+            with self._guard():  # a gc that is deleting has read the leases before: wait for it
+                records.write(self._record, msgspec.to_builtins(needs), tmp=self._layout.tmp)
         self._needs = needs
 
     def __enter__(self) -> Lease:

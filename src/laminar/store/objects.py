@@ -15,19 +15,31 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Final, final
+from typing import IO, Final, NamedTuple, final
 
 from laminar.core import atomic, digest
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.errors import LaminarError
+from laminar.core.permission import refusal
 from laminar.store.index import Index, Signature, signature
 from laminar.store.layout import Layout
 
 GRACE: Final = 3600.0
 """Seconds for which gc leaves a new object alone: longer than from writing tensors to committing their layer."""
 
+PIECE: Final = 4 << 20
+"""So many bytes are written before the system is asked to begin putting them on disk: the disk works while the rest is written."""
+
 Guard = Callable[[], AbstractContextManager[None]]
 Each = Callable[[Callable[[Path], None], Iterable[Path]], Iterable[None]]
+
+
+class Staged(NamedTuple):
+    """A temporary file that is to become the object `name`; `synced`: its bytes are on disk already."""
+
+    temp: Path
+    name: str
+    synced: bool = False
 
 
 @final
@@ -65,6 +77,8 @@ class Objects:
                 found = digest.of_file(path)
             except FileNotFoundError:  # gc was here since we looked
                 raise self._missing(name) from None
+            except PermissionError as error:
+                raise refusal(error, path) from error
             if found != name:
                 raise LaminarError(
                     "L303", f"object {path} is corrupt: its sha256 is {digest.short(found)}…", hint="laminar verify --repair"
@@ -76,7 +90,7 @@ class Objects:
     def read(self, digest: str) -> bytes:
         self.prove(digest)
         try:
-            return self.path(digest).read_bytes()
+            return atomic.read_bytes(self.path(digest))
         except FileNotFoundError:
             raise self._missing(digest) from None
 
@@ -88,6 +102,8 @@ class Objects:
             fd = os.open(f"{self._root}{name[:2]}/{name[2:]}", os.O_RDONLY)
         except FileNotFoundError:
             raise self._missing(name) from None
+        except PermissionError as error:
+            raise refusal(error, self.path(name)) from error
         try:
             seen = signature(os.fstat(fd))
             if not self.index.trusts(name, seen):
@@ -160,27 +176,28 @@ class Objects:
         """A new name in tmp: it tells gc which process it belongs to."""
         return self._layout.tmp / f".{label[:16]}.{os.getpid()}.{os.urandom(6).hex()}.tmp"
 
-    def write_aside(self, temp: Path, *parts: bytes | memoryview) -> None:
-        """Write a new temporary file and let the system start to put it on disk; `settle` makes it an object."""
+    def write_aside(self, temp: Path, *parts: bytes | memoryview, sync: bool = False) -> None:
+        """Write a new temporary file while the system puts it on disk; `sync` waits until it is. `settle` makes it an object."""
         with atomic.explaining_os_errors(temp):
             fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
             try:
                 write_all(fd, *parts)
-                start_writeback(fd)
+                if sync:
+                    os.fsync(fd)
             finally:
                 os.close(fd)
 
-    def settle(self, staged: Sequence[tuple[Path, str]], each: Each = map) -> None:
-        """Make temporary files the objects of these digests: sync all, rename all, sync their folders. `each` may work in parallel.
+    def settle(self, staged: Sequence[Staged], each: Each = map) -> None:
+        """Make temporary files objects: sync all, rename all, sync their folders. `each` may work in parallel.
 
         In three sweeps instead of file by file: the first sync of a sweep makes the file system commit for all the others.
         """
         with atomic.explaining_os_errors(self._layout.objects):
-            list(each(sync_file, [temp for temp, _ in staged]))
-            for temp, name in staged:
-                self._rename(temp, name)
-            self.index.add([(name, self._seen(name)) for _, name in staged])
-            self.sync_folders([name for _, name in staged], each)
+            list(each(sync_file, [one.temp for one in staged if not one.synced]))
+            for one in staged:
+                self._rename(one.temp, one.name)
+            self.index.add([(one.name, self._seen(one.name)) for one in staged])
+            self.sync_folders([one.name for one in staged], each)
 
     def sync_folders(self, names: Iterable[str], each: Each = map) -> None:
         """Make the placing of these objects survive a power cut."""
@@ -188,7 +205,7 @@ class Objects:
 
     def names(self) -> Iterable[str]:
         """Every object on disk, by the name of its file."""
-        for folder in sorted(self._layout.objects.iterdir()):
+        for folder in sorted(self._layout.objects.iterdir()) if self._layout.objects.is_dir() else ():
             if folder.is_dir():
                 for path in sorted(folder.iterdir()):
                     yield folder.name + path.name
@@ -213,14 +230,27 @@ class Objects:
 
 
 def write_all(fd: int, *parts: bytes | memoryview) -> None:
-    """Everything, however little the system takes at a time. In one call if it can be: a short first write would spoil the long one."""
+    """Everything, however little the system takes at a time, in pieces whose ends are those of disk blocks: a short first write would
+    spoil the long one."""
     rest = [memoryview(part) for part in parts if len(part)]
     while rest:
-        done = os.writev(fd, rest)
+        done = os.writev(fd, _first(rest, PIECE))
+        start_writeback(fd)
         while rest and done >= rest[0].nbytes:
             done -= rest.pop(0).nbytes
         if rest:
             rest[0] = rest[0][done:]
+
+
+def _first(parts: list[memoryview], size: int) -> list[memoryview]:
+    """The first `size` bytes of all parts together."""
+    taken = []
+    for part in parts:
+        if size <= 0:
+            break
+        taken.append(part[:size])
+        size -= part.nbytes
+    return taken
 
 
 def sync_file(path: Path) -> None:

@@ -24,12 +24,16 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def register(layout: Layout, path: Path, refs: Mapping[str, str], now: float) -> None:
-    """Note what the project at `path` uses; replaces what was noted before. Nothing is written when nothing changed."""
+    """Note what the project at `path` uses; replaces what was noted before."""
     place = str(path.resolve())
-    file = layout.projects / f"{of_bytes(place.encode())[:32]}.json"
-    old = _read(file)
-    if old is None or old.path != place or old.refs != dict(refs):
-        records.write(file, {"path": place, "refs": dict(refs), "at": now}, tmp=layout.tmp)
+    records.write(_file(layout, place), {"path": place, "refs": dict(refs), "at": now}, tmp=layout.tmp)
+
+
+def is_registered(layout: Layout, path: Path, refs: Mapping[str, str]) -> bool:
+    """Is this noted already?"""
+    place = str(path.resolve())
+    old = _read(_file(layout, place))
+    return old is not None and old.path == place and old.refs == dict(refs)
 
 
 def registered(layout: Layout) -> list[Project]:
@@ -39,7 +43,11 @@ def registered(layout: Layout) -> list[Project]:
 
 
 def forget(layout: Layout, path: str) -> None:
-    (layout.projects / f"{of_bytes(path.encode())[:32]}.json").unlink(missing_ok=True)
+    _file(layout, path).unlink(missing_ok=True)
+
+
+def _file(layout: Layout, path: str) -> Path:
+    return layout.projects / f"{of_bytes(path.encode())[:32]}.json"
 
 
 def _read(path: Path) -> Project | None:

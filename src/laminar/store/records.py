@@ -74,7 +74,7 @@ def write(path: Path, content: Record, *, tmp: Path | None = None) -> None:
 def read_body(path: Path) -> bytes | None:
     """The proved canonical JSON of the record at `path`; None when there is no file; L303 when it is corrupt."""
     try:
-        data = path.read_bytes()
+        data = atomic.read_bytes(path)
     except FileNotFoundError:
         return None
     try:

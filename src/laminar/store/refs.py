@@ -46,16 +46,6 @@ class Refs:
     def names(self) -> list[str]:
         return sorted({f"{unquoted(path.parent.name)}/{unquoted(path.stem)}" for path in self.files() if path.parent.name != TAGS})
 
-    def history(self, name: str) -> list[Entry]:
-        """The moves that led here, oldest first: what `~n` counts back through. What a rollback left ahead is in `log`."""
-        path = self._layout.ref(name)
-        state, entries = self._state(path), self.log(name)
-        first: dict[str, Entry] = {}
-        for entry in entries:
-            if entry.op in reflog.MOVES:
-                first[entry.id] = entry
-        return [first[id] for id in state.history[: state.cursor + 1] if id in first]
-
     def state(self, name: str) -> State:
         """History and cursor."""
         return self._state(self._layout.ref(name))
@@ -79,7 +69,10 @@ class Refs:
             raise LaminarError(
                 "L010", f"{name} has {state.cursor} earlier layer(s), but {steps} steps back were asked for", hint=f"laminar log {name}"
             )
-        return state.history[state.cursor - steps]
+        id = state.history[state.cursor - steps]
+        if not self._exists(id):
+            raise self._gone(name, state, id)
+        return id
 
     def move(self, name: str, id: str, why: str, *, op: str = "build") -> None:
         """Point the ref at a layer. Nothing happens, and nothing is logged, when it is there already."""
@@ -98,7 +91,10 @@ class Refs:
                 raise LaminarError(
                     "L010", f"{name} has {max(state.cursor, 0)} earlier layer(s): cannot go back {steps}", hint=f"laminar log {name}"
                 )
-            return "rollback", state.history[state.cursor - steps], state.cursor - steps
+            id = state.history[state.cursor - steps]
+            if not self._exists(id):
+                raise self._gone(name, state, id)
+            return "rollback", id, state.cursor - steps
 
         return self._append(path, name, choose, why, first)
 
@@ -109,6 +105,8 @@ class Refs:
         def choose(state: State) -> Chosen | None:
             if state.id == id:
                 return ("rollback", id, state.cursor) if again else None
+            if not self._exists(id):
+                raise self._gone(name, state, id)
             return "rollback", id, reflog.find(state, id)
 
         return self._append(path, name, choose, why, first)
@@ -179,6 +177,24 @@ class Refs:
         """`stack/layer`, or the tag."""
         name = unquoted(path.stem)
         return name if path.parent.name == TAGS else f"{unquoted(path.parent.name)}/{name}"
+
+    def _gone(self, name: str, state: State, id: str) -> LaminarError:
+        """A layer of the history that is no longer here: how far one can go back."""
+        layer = name.rsplit("/", 1)[-1]
+        said = f"{short(id)} was {name} once, but is no longer in the store (gc --keep lets old layers go)"
+        for cursor in range(state.cursor):
+            if self._exists(state.history[cursor]):
+                back = state.cursor - cursor
+                return LaminarError(
+                    "L010",
+                    f"{said}; the earliest that can be gone back to is {short(state.history[cursor])}, {layer}~{back}",
+                    hint=f"laminar rollback {layer}~{back}, or laminar pull REMOTE {name}@sha256:{id} where a remote has it",
+                )
+        return LaminarError(
+            "L010",
+            f"{said}; no earlier layer of {name} is left to go back to",
+            hint=f"laminar pull REMOTE {name}@sha256:{id} where a remote has it, or set laminar.toml back and laminar build",
+        )
 
     def _known(self, name: str) -> Path:
         path = self._layout.ref(name)
@@ -272,7 +288,7 @@ def append_line(log: Path, text: bytes, *, whole: int) -> int:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return atomic.read_bytes(path)
     except FileNotFoundError:
         return b""
 

@@ -9,6 +9,7 @@ A remote ref is written `URL#name`, or `URL#name@sha256:<id>`: then the id decid
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from laminar.store.manifest import BuildRecord, Manifest, decode_manifest, decod
 from laminar.store.remote_files import Remote
 from laminar.store.remote_refs import RemoteRef, find, is_remote_ref, is_tag, parse_ref, set_ref, split_pin
 from laminar.store.remotes import Remotes
+from laminar.store.sent import Sent
 from laminar.store.store import Store
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "pull",
     "pull_ref",
     "push",
+    "remote_id",
 ]
 
 Progress = Callable[[int, int], None]
@@ -72,13 +75,22 @@ def pull_ref(store: Store, text: str, *, progress: Progress | None = None) -> st
         return fetch(store, remote, ref.name, pin=ref.pin, progress=progress).id
 
 
+def remote_id(store: Store, text: str) -> str:
+    """The id behind a remote ref. Nothing is fetched; a full pin asks nobody."""
+    ref = parse_ref(text)
+    if ref.pin is not None and len(ref.pin) == 64:
+        return ref.pin
+    with Remote.at(Remotes(store).url(ref.url)) as remote:
+        return find(remote, ref.name, ref.pin)[0]
+
+
 def push(
     store: Store, remote: Remote, id: str, ref_names: Iterable[str] = (), *, check: bool = False, progress: Progress | None = None
 ) -> PushResult:
     """Send a layer with all it needs; then point the remote's refs (`stack/layer`, or tags) at it.
 
-    An object of the right size is taken for the right one; in a folder, where reading is cheap, it is hashed. `check`: hash it everywhere,
-    which costs as much as a pull, and send what is damaged again.
+    An object that is there with the right size is passed over if this store sent or read it itself (sent.py); any other is read back and
+    hashed first, as are all in a folder, where reading is cheap. `check`: hash all, everywhere, which costs as much as a pull.
     """
     manifest = store.layer(id)
     remote.must_be_writable()
@@ -87,12 +99,14 @@ def push(
         needed = list(dict.fromkeys(manifest.objects()))
         there = _there(remote, needed)
         sized = [name for name in needed if there.get(name) == store.objects.size(name)]
-        right = set(sized)
-        if check or remote.folder is not None:
-            whole = _each(lambda name: _is_whole(store, remote, name), sized, remote.workers)
-            right = {name for name, good in zip(sized, whole, strict=True) if good}
+        sure = Sent(store, remote.url)
+        trusted = frozenset[str]() if check or remote.folder is not None else sure.known()
+        unsure = [name for name in sized if name not in trusted]
+        whole = _each(lambda name: _is_whole(store, remote, name), unsure, remote.workers)
+        right = trusted.intersection(sized).union(name for name, good in zip(unsure, whole, strict=True) if good)
         todo = [name for name in needed if name not in right]
         done = _Counter(len(todo), progress)
+        arrived: set[str] = set()
 
         def send(name: str) -> int:
             path = store.objects.path(name)
@@ -103,10 +117,15 @@ def push(
             if found != name:
                 raise LaminarError("L303", f"object {path} is corrupt: it is not sent", hint="laminar verify --repair")
             remote.put(_object(name), path)
+            arrived.add(name)
             done.step()
             return store.objects.size(name)
 
-        sent = _each(send, todo, remote.workers)
+        try:
+            sent = _each(send, todo, remote.workers)
+        finally:  # also of a push that broke off: what was sent is not read back by the next one
+            if remote.folder is None:
+                sure.add(right | arrived)
         known = remote.list("layers")
         for ancestor in _ancestors(store, manifest):
             if check or f"{ancestor.id}.json" not in known:
@@ -140,6 +159,8 @@ def fetch(store: Store, remote: Remote, name: str, *, pin: str | None = None, pr
 
         got = _each(bring, todo, remote.workers)
         store.objects.sync_folders(todo)
+        if remote.folder is None:
+            Sent(store, remote.url).add(todo)  # they came from there, and were right
         _prove_tensors(store, remote, manifest)
         record = _record(remote, manifest)
         ancestors = _remote_ancestors(store, remote, manifest)
@@ -174,10 +195,11 @@ def fetch_object(store: Store, remote: Remote, name: str) -> int:
         remote.get(_object(name), path)
         found = digest.of_file(path)
         if found != name:
+            Sent(store, remote.url).forget(name)
             raise LaminarError(
                 "L403",
                 f"object {short(name)} of {remote.shown} is damaged: what arrived has sha256 {short(found)}",
-                hint=f"laminar push --check {remote.shown} REF from a store that has it, then pull again",
+                hint=f"{remote.to_push('REF', check=True)}; then pull again",
             )
         place(name)
         return store.objects.size(name)
@@ -187,20 +209,18 @@ def _manifest(remote: Remote, id: str) -> Manifest:
     path = f"layers/{id}.json"
     data = remote.read(path)
     if data is None:
-        raise LaminarError(
-            "L402", f"{remote.shown} has no layer {short(id)}", hint=f"laminar push {remote.shown} REF from a store that has it"
-        )
+        raise LaminarError("L402", f"{remote.shown} has no layer {short(id)}", hint=remote.to_push("REF"))
     try:
         manifest = decode_manifest(data, f"{remote.shown}/{path}")
     except LaminarError as error:
         if error.code != "L303":
             raise
-        raise LaminarError("L403", error.message, hint=f"laminar push {remote.shown} REF writes it again") from None
+        raise LaminarError("L403", error.message, hint=remote.to_push("REF")) from None
     if not (manifest.id == id == manifest.own_id()):
         raise LaminarError(
             "L403",
             f"{remote.shown}/{path} holds layer {short(manifest.own_id())}, not {short(id)}",
-            hint=f"laminar push {remote.shown} REF writes it again",
+            hint=remote.to_push("REF"),
         )
     return manifest
 
@@ -241,7 +261,7 @@ def _prove_tensors(store: Store, remote: Remote, manifest: Manifest) -> None:
             raise LaminarError(
                 "L403",
                 f"tensor {name} of layer {short(manifest.id)} of {remote.shown} is not what its id says",
-                hint=f"laminar push {remote.shown} REF again",
+                hint=remote.to_push("REF", check=True),
             )
 
 
@@ -285,16 +305,15 @@ def _is_whole(store: Store, remote: Remote, name: str) -> bool:
             return digest.of_file(remote.folder / _object(name)) == name
         except OSError:  # nobody can read it: sending says why, if it matters
             return False
-    temp = store.objects.temporary(name)
-    try:
-        remote.get(_object(name), temp)
-        return digest.of_file(temp) == name
-    except LaminarError as error:
-        if error.code != "L402":
-            raise
-        return False
-    finally:
-        temp.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="laminar-", dir=None if store.read_only else store.layout.tmp) as folder:
+        temp = Path(folder) / "object"
+        try:
+            remote.get(_object(name), temp)
+            return digest.of_file(temp) == name
+        except LaminarError as error:
+            if error.code != "L402":
+                raise
+            return False
 
 
 def _object(name: str) -> str:

@@ -82,6 +82,13 @@ class Remote:
             else:
                 self._driver.put(source, path)
 
+    def to_push(self, ref: str, *, check: bool = False) -> str:
+        """A hint: how what is missing or damaged here gets here. Nothing can be pushed to a place that can only be read."""
+        option = "--check " if check else ""
+        if self.writable:
+            return f"laminar push {option}{self.shown} {ref}, from a store that has it"
+        return f"ask whoever serves {self.shown} to run laminar push {option}FOLDER {ref} on the folder behind it"
+
     def must_be_writable(self) -> None:
         if not self.writable:
             scheme = drivers.scheme_of(self.url)
@@ -120,11 +127,11 @@ def _explaining(url: str, path: str, *, writing: bool) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         if writing:
-            why = _without_password(str(error), url)
+            why = without_password(str(error), url)
             raise LaminarError(
                 "L404", f"{what} cannot be written: there is no such place ({why})", hint="make that folder or bucket first"
             ) from error
-        raise LaminarError("L402", f"{what} does not exist", hint=f"laminar push {shown} REF, or look at what is there") from error
+        raise LaminarError("L402", f"{what} does not exist", hint="check the address, and look at what is there") from error
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise LaminarError(
@@ -132,7 +139,7 @@ def _explaining(url: str, path: str, *, writing: bool) -> Iterator[None]:
             ) from error
         if not (isinstance(error, (OSError, EOFError)) or type(error).__module__.split(".")[0] in _FOREIGN):
             raise
-        cause = _without_password(f"{type(error).__name__}: {error}".rstrip(": "), url)
+        cause = without_password(f"{type(error).__name__}: {error}".rstrip(": "), url)
         if writing and (isinstance(error, PermissionError) or str(error).startswith("55")):
             raise LaminarError("L404", f"{what} cannot be written ({cause})", hint="ask its owner for write permission") from error
         host = urlsplit(url).netloc.rsplit("@", 1)[-1] if "://" in url else url
@@ -141,7 +148,7 @@ def _explaining(url: str, path: str, *, writing: bool) -> Iterator[None]:
         ) from error
 
 
-def _without_password(text: str, url: str) -> str:
+def without_password(text: str, url: str) -> str:
     """Libraries write the whole URL into their messages."""
     password = urlsplit(url).password if "://" in url else None
     for secret in (password, unquote(password)) if password else ():

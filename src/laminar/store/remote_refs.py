@@ -9,8 +9,9 @@ import msgspec
 
 from laminar.core.digest import short
 from laminar.core.errors import LaminarError
-from laminar.core.nearest import did_you_mean
+from laminar.core.nearest import did_you_mean, nearest
 from laminar.store import records
+from laminar.store.drivers import masked_text
 from laminar.store.layout import TAGS, quoted, unquoted
 from laminar.store.remote_files import Remote
 from laminar.store.store import Store
@@ -34,7 +35,9 @@ def parse_ref(text: str) -> RemoteRef:
     name, pin = split_pin(rest)
     if not url or not (name or pin) or "@" in name:
         raise LaminarError(
-            "L008", f"{text!r} is no remote ref: expected URL#name or URL#name@sha256:<id>", hint="e.g. ftp://host/models#digits/head"
+            "L008",
+            f"{masked_text(text)!r} is no remote ref: expected URL#name or URL#name@sha256:<id>",
+            hint="e.g. ftp://host/models#digits/head",
         )
     return RemoteRef(url=url, name=name, pin=pin)
 
@@ -84,7 +87,9 @@ def _remote_ref(remote: Remote, name: str) -> tuple[str, str]:
     if found and (data := remote.read(known[found[0]])) is not None:
         return _ref_content(remote, known[found[0]], data)
     raise LaminarError(
-        "L402", f"{remote.shown} has no layer or tag {name!r}; {did_you_mean(name, known)}", hint=f"laminar push {remote.shown} {name}"
+        "L402",
+        f"{remote.shown} has no layer or tag {name!r}; {did_you_mean(name, known)}",
+        hint=remote.to_push(name) if remote.writable or not known else f"laminar pull {remote.shown} {nearest(name, known) or min(known)}",
     )
 
 
@@ -93,9 +98,7 @@ def _ref_content(remote: Remote, path: str, data: bytes) -> tuple[str, str]:
         content = records.load(data)
         return str(content["id"]), str(content["name"])
     except (records.BadRecord, KeyError) as error:
-        raise LaminarError(
-            "L403", f"{remote.shown}/{path} is damaged: {error}", hint=f"laminar push {remote.shown} REF writes it again"
-        ) from None
+        raise LaminarError("L403", f"{remote.shown}/{path} is damaged: {error}", hint=remote.to_push("REF")) from None
 
 
 def set_ref(store: Store, remote: Remote, name: str, id: str) -> None:

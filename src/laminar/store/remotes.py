@@ -62,6 +62,9 @@ class Remotes:
         )
 
     def note_use(self, url: str) -> None:
+        """For repair. A store that may not be written remembers nothing."""
+        if self._store.read_only:
+            return
         with self._store.lock("remotes"):
             named, used = self._read()
             if used[:1] != [url]:

@@ -17,7 +17,7 @@ import msgspec
 
 from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
-from laminar.store import records, reflog
+from laminar.store import locks, records, reflog, runs
 from laminar.store.drivers import masked
 from laminar.store.layout import FORMAT
 from laminar.store.manifest import decode_record
@@ -86,16 +86,34 @@ def _mend(store: Store, finding: Finding, remotes: list[Remote]) -> str | None:
             return "deleted: it will be computed again"
         case "checkpoint":
             return _checkpoint(path)
+        case "run":
+            return _run(store, path, finding.name)
+        case "fingerprint":
+            path.unlink(missing_ok=True)
+            return "deleted: the data is read again"
+        case "rollback":
+            _aside(store, path)
+            return "put aside: redo moves the ref, and leaves laminar.toml as it is"
         case "project" | "remotes":
             _aside(store, path)
             return "put aside: it is written again by the next build or push"
+        case "lease":
+            return _lease(store, path)
+        case "sent":
+            path.unlink(missing_ok=True)
+            return "deleted: the next push looks at what the remote has"
+        case "index":
+            store.objects.index.rebuild()
+            return "written anew"
         case "format":
             atomic.write_text(path, f"{FORMAT}\n", tmp=store.layout.tmp)
             return "written again"
 
 
 def _object(store: Store, finding: Finding, remotes: list[Remote]) -> str | None:
-    """A wrong file goes in any case, so that nobody can trust it; then the right one is sought."""
+    """A wrong file goes in any case, so that nobody can trust it; then the right one is sought. One that may not be read may be right."""
+    if finding.problem == "unreadable":
+        return _readable(store, Path(finding.path), finding.name)
     if finding.problem != "missing":
         with store.gc_lock():
             _aside(store, Path(finding.path))
@@ -130,6 +148,10 @@ def _key(store: Store, finding: Finding, remotes: list[Remote]) -> str | None:
             path.unlink(missing_ok=True)
         return how or "forgotten: its layer is gone, the next build makes it again"
     _aside(store, path)
+    kept = runs.build_record(store, finding.name)
+    if kept is not None:
+        store.write_record(kept)
+        return f"written again from runs/{kept.run}"
     for remote in remotes:
         with contextlib.suppress(LaminarError):
             data = remote.read(f"keys/{finding.name}.json")
@@ -176,6 +198,38 @@ def _log(store: Store, path: Path) -> str | None:
 def _set(entries: list[reflog.Entry], id: str, store: Store) -> reflog.Entry:
     was = entries[-1].id if entries else None
     return reflog.Entry(n=len(entries) + 1, op="set", id=id, was=was, time=store.clock.now(), why="repaired log")
+
+
+def _run(store: Store, path: Path, run: str) -> str:
+    """A history is nowhere else: what is damaged goes aside, and the run's record speaks of the rest only."""
+    _aside(store, path)
+    if path.name != runs.FINISHED:
+        runs.forget_file(store.layout, run, path)
+        return "put aside: the layer is whole, but this part of its history is lost"
+    record = next((record for record in store.records() if record.run == run), None)
+    if record is None:
+        return "put aside: the run counts as unfinished"
+    runs.finish(store, record)
+    return "written anew from the files of the run as they are"
+
+
+def _lease(store: Store, path: Path) -> str | None:
+    """One of a dead process goes; a living process writes its own anew when it needs more."""
+    lock = path.with_suffix(".lock")
+    if lock.exists() and not locks.is_free(lock):
+        return None
+    with store.gc_lock():
+        path.unlink(missing_ok=True)
+        lock.unlink(missing_ok=True)
+    return "deleted: its process has ended"
+
+
+def _readable(store: Store, path: Path, name: str) -> str | None:
+    try:
+        path.chmod(0o444)
+    except OSError:  # someone else's
+        return None
+    return "made readable again" if store.objects.has(name) else None
 
 
 def _checkpoint(pointer: Path) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from laminar.core.digest import short
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 
@@ -67,6 +68,13 @@ def by_prefix(store: Store, prefix: str) -> str:
     if len(prefix) < SHORTEST:
         raise LaminarError("L008", f"{prefix!r} is too short for an id: expected {SHORTEST} digits or more", hint="laminar log")
     found = [id for id in store.layers() if id.startswith(prefix)]
+    if not found and (gone := once_named(store, prefix)):
+        name, id = gone
+        raise LaminarError(
+            "L305",
+            f"{short(id)} was {name} once, but is no longer in the store (gc --keep lets old layers go)",
+            hint=f"laminar pull REMOTE {name}@sha256:{id} where a remote has it; laminar log shows what is here",
+        )
     if not found:
         raise LaminarError("L006", f"no layer has an id that begins with {prefix}", hint="laminar log, or laminar pull REMOTE REF")
     if len(found) > 1:
@@ -75,7 +83,13 @@ def by_prefix(store: Store, prefix: str) -> str:
     return found[0]
 
 
+def once_named(store: Store, prefix: str) -> tuple[str, str] | None:
+    """(ref, id) of a layer that a ref has been and whose id begins so, whether it is here or not; the last such ref by name."""
+    found = [(name, entry.id) for name in store.refs.names() for entry in store.refs.log(name) if entry.id.startswith(prefix)]
+    return found[-1] if found else None
+
+
 def _unknown(store: Store, text: str, stack: str | None) -> str:
     names = store.refs.names()
-    short = [name.split("/", 1)[1] for name in names if stack is not None and name.startswith(f"{stack}/")]
-    return f"there is no layer, tag or id {text!r} in the store; {did_you_mean(text, [*names, *short, *store.refs.tags()])}"
+    bare = [name.split("/", 1)[1] for name in names if stack is not None and name.startswith(f"{stack}/")]
+    return f"there is no layer, tag or id {text!r} in the store; {did_you_mean(text, [*names, *bare, *store.refs.tags()])}"

@@ -68,6 +68,10 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     others: Mapping[str, tuple[Item, float]]  # path in the store -> item, and the age from which it is rubbish
 
 
+PARTS: Final = ("layers", "keys", "objects", "features", "runs", "checkpoints", "projects", "others")
+"""Of a plan: name -> size of what goes, by kind."""
+
+
 class GcPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What gc deletes, each with its size; and the settings that led there."""
 
@@ -87,13 +91,16 @@ class GcPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bytes(self) -> int:
-        parts = (self.keys, self.layers, self.objects, self.features, self.runs, self.checkpoints, self.others)
-        return sum(sum(part.values()) for part in parts)
+        return sum(sum(getattr(self, part).values()) for part in PARTS)
 
     @property
     def empty(self) -> bool:
-        parts = (self.keys, self.layers, self.objects, self.features, self.runs, self.checkpoints, self.projects, self.others)
-        return not any(parts)
+        return not any(getattr(self, part) for part in PARTS)
+
+    def within(self, other: GcPlan) -> GcPlan:
+        """Only what the other plan deletes too."""
+        both = {part: {name: size for name, size in getattr(self, part).items() if name in getattr(other, part)} for part in PARTS}
+        return msgspec.structs.replace(self, **both)
 
 
 def decide(listing: Listing, *, keep: int | None, feature_budget: int, now: float, grace: float = GRACE) -> GcPlan:

@@ -38,9 +38,19 @@ class Store:
         self._manifests: dict[str, tuple[Signature, Manifest]] = {}
 
     @classmethod
-    def open(cls, root: Path, *, create: bool = True, clock: Clock = SYSTEM) -> Store:
-        """L306 when the folder is not a store, or one of a newer Laminar."""
-        return cls(open_layout(Path(root).absolute(), create=create), clock)
+    def open(cls, root: Path, *, create: bool = True, damaged: bool = False, clock: Clock = SYSTEM) -> Store:
+        """L306 when the folder is not a store, or one of a newer Laminar. `damaged`: also one whose file `format` is lost, for repair."""
+        return cls(open_layout(Path(root).absolute(), create=create, damaged=damaged), clock)
+
+    @classmethod
+    def look(cls, root: Path, *, clock: Clock = SYSTEM) -> Store:
+        """To look at, whether it was made yet or not: one that was not is empty, and is not made by looking."""
+        return cls(open_layout(Path(root).absolute(), create=False, look=True), clock)
+
+    @property
+    def read_only(self) -> bool:
+        """This process may not write it: what is there can be used, without a lease."""
+        return not locks.may_write(self.layout)
 
     # layers
 
@@ -59,7 +69,7 @@ class Store:
             kept = self._manifests.get(id)
             if kept is not None and kept[0] == seen:
                 return kept[1]
-            manifest = decode_manifest(path.read_bytes(), path)
+            manifest = decode_manifest(atomic.read_bytes(path), path)
         except FileNotFoundError:
             raise LaminarError(
                 "L305", f"there is no layer {short(id)} in {self.root}", hint="laminar log, or laminar pull REMOTE REF"
@@ -119,7 +129,7 @@ class Store:
         """The build with this key; None when there was none; L303 when the record is damaged."""
         path = self.layout.key(key)
         try:
-            record = decode_record(path.read_bytes(), path)
+            record = decode_record(atomic.read_bytes(path), path)
         except FileNotFoundError:
             return None
         if record.key != key:
@@ -131,7 +141,7 @@ class Store:
         found = []
         for path in self.layout.keys.glob("*.json"):
             try:
-                found.append(decode_record(path.read_bytes(), path))
+                found.append(decode_record(atomic.read_bytes(path), path))
             except FileNotFoundError:
                 continue
             except LaminarError as error:
@@ -167,9 +177,13 @@ class Store:
         return locks.Lease(self.layout, self.gc_lock, needs)
 
     def register_project(self, path: Path, refs: Mapping[str, str]) -> None:
-        """Note the layers a project uses ({ref: id}); gc keeps them while its folder has a laminar.toml."""
-        with self.gc_lock():
-            projects.register(self.layout, path, refs, self.clock.now())
+        """Note the layers a project uses ({ref: id}); gc keeps them while its folder has a laminar.toml.
+
+        Nothing is written when it is noted already, nor in a store that this process may not write.
+        """
+        if not projects.is_registered(self.layout, path, refs) and not self.read_only:
+            with self.gc_lock():
+                projects.register(self.layout, path, refs, self.clock.now())
 
     def projects(self) -> list[projects.Project]:
         return projects.registered(self.layout)

@@ -18,15 +18,15 @@ from msgspec.structs import replace
 from laminar.core.errors import LaminarError
 from laminar.store import delta as deltas
 from laminar.store.manifest import Delta, Manifest, TensorRef
-from laminar.store.objects import Objects, hash_all
+from laminar.store.objects import Objects, Staged, hash_all
 from laminar.store.raw import RawTensor, header
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-WORKERS: Final = min(16, os.cpu_count() or 1)
-"""Threads that hash: one a core; more would only pass the interpreter lock around."""
+WORKERS: Final = min(16, (os.cpu_count() or 1) + 1)
+"""Threads that hash and write: one a core, and one for the moments in which another waits for the file system."""
 WRITERS: Final = 8
 """Threads that wait for the disk."""
 BIG: Final = 4 << 20
@@ -48,8 +48,8 @@ def put(objects: Objects, tensors: Mapping[str, RawTensor], parent: Manifest | N
             objects.settle(one.staged, writers.map)
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
-            for temp, _ in one.staged:
-                temp.unlink(missing_ok=True)
+            for staged in one.staged:
+                staged.temp.unlink(missing_ok=True)
             raise
     return {name: tasks[name].result() for name in tensors}
 
@@ -102,7 +102,7 @@ class _Putter:
         self._known = {ref.digest: ref for ref in self._parent.values()}
         self._taken: set[str] = set()
         self._lock = threading.Lock()
-        self.staged: list[tuple[Path, str]] = []
+        self.staged: list[Staged] = []
 
     def put(self, name: str, tensor: RawTensor) -> TensorRef:
         before = self._parent.get(name)
@@ -126,15 +126,15 @@ class _Putter:
         return ref
 
     def _put_big(self, head: bytes, tensor: RawTensor) -> TensorRef:
-        """Write while hashing, in the hope that it is new."""
+        """Write and sync while hashing, in the hope that it is new."""
         temp = self._objects.temporary("big")
-        writing = self._writers.submit(self._objects.write_aside, temp, head, tensor.data)
+        writing = self._writers.submit(self._objects.write_aside, temp, head, tensor.data, sync=True)
         try:
             ref = TensorRef(dtype=tensor.dtype, shape=tensor.shape, digest=hash_all(head, tensor.data))
             writing.result()
             found = self._there(ref)
             if found is None and self._take(ref.digest):
-                self.staged.append((temp, ref.digest))
+                self.staged.append(Staged(temp, ref.digest, synced=True))
                 return ref
         except BaseException:
             wait([writing])
@@ -159,7 +159,7 @@ class _Putter:
 
     def _stage(self, digest: str) -> Path:
         temp = self._objects.temporary(digest)
-        self.staged.append((temp, digest))
+        self.staged.append(Staged(temp, digest))
         return temp
 
     def _keep(self, ref: TensorRef) -> bool:

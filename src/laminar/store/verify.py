@@ -1,7 +1,8 @@
 """Verify: everything in a store that is not what it was when it was written.
 
 Deep (the default) hashes every byte that has a digest; otherwise only files whose stat signature changed are hashed. What a killed process
-left in tmp is not damage: gc takes it.
+left in tmp is not damage: gc takes it. Not known, and so not checked: the files of a run that is not finished but for its checkpoints, what
+lies in tmp and lost, lock files, .gitignore; and whole records that somebody deleted and nothing else names (docs: ref-store.md).
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from laminar.core import digest
+from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
+from laminar.core.permission import refusal
 from laminar.store import records, reflog
 from laminar.store.findings import Finding, finding, read_or_nothing
 from laminar.store.index import signature
 from laminar.store.layout import TAGS
 from laminar.store.manifest import Manifest, TensorRef, decode_manifest, decode_record
 from laminar.store.refs import log_of
+from laminar.store.runs import finished
 from laminar.store.store import Store
 from laminar.store.verify_kept import kept_findings
 
@@ -44,8 +47,9 @@ def verify(store: Store, *, deep: bool = True, progress: Progress | None = None)
     findings[:0] = objects
     findings += _tensors(store, here, bad, deep=deep)
     findings += _keys(store, manifests)
+    findings += _missing_keys(store, manifests)
     findings += _refs(store, manifests)
-    findings += kept_findings(store)
+    findings += kept_findings(store, deep=deep)
     return findings
 
 
@@ -70,7 +74,7 @@ def _layers(store: Store) -> tuple[dict[str, Manifest], list[Finding]]:
     for id in store.layers():
         path = store.layout.layer(id)
         try:
-            manifest = decode_manifest(path.read_bytes(), path)
+            manifest = decode_manifest(atomic.read_bytes(path), path)
         except FileNotFoundError:
             continue
         except LaminarError as error:
@@ -92,6 +96,8 @@ def _objects(store: Store, users: dict[str, list[str]], *, deep: bool, progress:
     sizes = [_size(store.objects.path(name)) for name in names]
     done, total = 0, sum(sizes)
 
+    unreadable: set[str] = set()
+
     def check(name: str) -> str | None:
         path = store.objects.path(name)
         if not _DIGEST.match(name):
@@ -103,6 +109,10 @@ def _objects(store: Store, users: dict[str, list[str]], *, deep: bool, progress:
             found = digest.of_file(path)
         except FileNotFoundError:  # gc was here
             return None
+        except PermissionError as error:
+            unreadable.add(name)
+            told = refusal(error, path)
+            return f"{told.message}; {told.hint}"
         except OSError as error:
             return f"it cannot be read: {error.strerror}"
         if found != name:
@@ -121,7 +131,7 @@ def _objects(store: Store, users: dict[str, list[str]], *, deep: bool, progress:
                 yield finding(
                     store.objects.path(name),
                     "object",
-                    "stray" if stray else "corrupt",
+                    "stray" if stray else "unreadable" if name in unreadable else "corrupt",
                     problem,
                     name=name,
                     layers=tuple(users.get(name, ())),
@@ -154,7 +164,7 @@ def _tensors(store: Store, manifests: dict[str, Manifest], bad: set[str], *, dee
 def _keys(store: Store, manifests: dict[str, Manifest]) -> Iterator[Finding]:
     for path in sorted(store.layout.keys.glob("*.json")):
         try:
-            record = decode_record(path.read_bytes(), path)
+            record = decode_record(atomic.read_bytes(path), path)
         except FileNotFoundError:
             continue
         except LaminarError as error:
@@ -167,6 +177,17 @@ def _keys(store: Store, manifests: dict[str, Manifest]) -> Iterator[Finding]:
             yield finding(path, "key", "corrupt", f"it holds the key {digest.short(record.key)}", name=path.stem, layers=(record.id,))
         elif not store.has_layer(record.id):
             yield finding(path, "key", "dangling", f"there is no layer {digest.short(record.id)}", name=path.stem, layers=(record.id,))
+
+
+def _missing_keys(store: Store, manifests: dict[str, Manifest]) -> Iterator[Finding]:
+    """The build record of every layer that was built here, as refs and runs tell. A layer that was pulled may well have none."""
+    built = {entry.id for name in store.refs.names() for entry in store.refs.log(name) if entry.op == "build"}
+    expected = {manifests[id].key: id for id in sorted(built) if id in manifests}
+    expected |= {content["key"]: content["id"] for content in finished(store.layout) if content["id"] in manifests}
+    for key, id in sorted(expected.items()):
+        if not store.layout.key(key).exists():
+            made = f"{manifests[id].stack}/{manifests[id].name}"
+            yield finding(store.layout.key(key), "key", "missing", f"the record of the build of {made} is gone", name=key, layers=(id,))
 
 
 def _refs(store: Store, manifests: dict[str, Manifest]) -> Iterator[Finding]:

@@ -27,10 +27,10 @@ from laminar.core.events import Emit
 from laminar.data.dataset import Dataset
 from laminar.model.prefix import Keeps, NoPrefix, as_it_was, find_prefix, training_mode
 from laminar.train import features_measure as measure
-from laminar.train.features_decide import Costs, Decision, budget, decide, size
+from laminar.train.features_decide import Costs, Decision, budget, decide, size, too_short
 from laminar.train.features_evict import make_room
 from laminar.train.features_part import Part, parts_of
-from laminar.train.features_probe import impurity, seconds_per_sample, spread
+from laminar.train.features_probe import impurity, seconds_of_all, seconds_per_sample, spread
 from laminar.train.job import Route
 from laminar.train.recipe import Recipe
 
@@ -118,6 +118,8 @@ def _prepare(
         return NotKept("random augmentation changes the samples in every epoch")
     if recipe.dtype != "float32":
         return NotKept(f"features are kept in float32 only, and dtype is {recipe.dtype}")
+    if recipe.keep_features == "auto" and (why := _too_short(model, frozen, data, recipe)):
+        return NotKept(why)
     samples = spread(data.train.x, PROBE_SAMPLES)
     prefix = find_prefix(model, samples[:3], frozen)
     if isinstance(prefix, NoPrefix):
@@ -162,6 +164,16 @@ def _prepare(
         modules=prefix.fit.modules,
         note=prefix.note,
     )
+
+
+def _too_short(model: nn.Module, frozen: Keeps, data: Dataset, recipe: Recipe) -> str:
+    """One batch says what the training can take at most, before anything that takes longer is begun."""
+    samples = len(data.train.x) + len(data.test.x)
+    try:
+        compute = seconds_of_all(model, frozen, data.train.x, recipe.batch)
+    except Exception:  # a model that fails in training mode: training will say so, with the step and the line
+        return ""
+    return too_short(epochs=recipe.epochs, samples=samples, compute=compute, modules=sum(1 for _ in model.modules()))
 
 
 def _costs(parts: list[Part], data: Dataset, recipe: Recipe, store: Store) -> Costs:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from laminar.core.errors import LaminarError
+from laminar.core.sizes import parse_bytes
 
 Wish = Literal["auto", "always", "never"]
 
@@ -22,19 +23,9 @@ FREE_SHARE: Final = 0.25
 SETTING: Final = "LAMINAR_FEATURES_BUDGET"
 # Keeping may cost this build a little (an only epoch), because the next change of the layer above finds the features there.
 PATIENCE: Final = 1.1
-
-_UNITS: Final = {
-    "": 1,
-    "B": 1,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KIB": 1 << 10,
-    "MIB": 1 << 20,
-    "GIB": 1 << 30,
-    "TIB": 1 << 40,
-}
+# Seconds to find a prefix and to prove it, whatever comes of it: tracing takes a time of its own, and one for each module.
+LOOKING: Final = 0.3
+LOOKING_MODULE: Final = 0.02
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ def decide(costs: Costs, wish: Wish = "auto") -> Decision:
     whole = (costs.kept + costs.missing) * costs.row_bytes
     numbers = (
         f"computing {_ms(costs.compute)} a sample, reading {_ms(costs.read)}; "
-        f"{costs.epochs} epoch{'s' if costs.epochs != 1 else ''}: {_seconds(without)} computed, {_seconds(kept)} kept"
+        f"{_epochs(costs.epochs)}: {_seconds(without)} computed, {_seconds(kept)} kept"
     )
     if new_bytes > costs.free * 0.9:
         return Decision(False, f"{size(new_bytes)} would be written, but the disk has {size(costs.free)} left", kept, without)
@@ -91,6 +82,17 @@ def decide(costs: Costs, wish: Wish = "auto") -> Decision:
     return Decision(True, f"{numbers}; {size(whole)} of {size(costs.budget)}", kept, without)
 
 
+def too_short(*, epochs: int, samples: int, compute: float, modules: int) -> str:
+    """Why it is not worth looking for a prefix: even if it were the whole model, which takes `compute` seconds a sample. "" if it is."""
+    most, looking = epochs * samples * compute, LOOKING + LOOKING_MODULE * modules
+    if most > looking:
+        return ""
+    return (
+        f"there is little to save: the whole model takes {_ms(compute)} a sample, {_seconds(most)} in {_epochs(epochs)}, "
+        f"and finding out what could be kept about {_seconds(looking)}"
+    )
+
+
 def budget(folder: Path, setting: str | None = None) -> tuple[int, int]:
     """(bytes that all kept features together may take, bytes free on the disk of `folder`)."""
     free = shutil.disk_usage(folder).free
@@ -102,15 +104,15 @@ def budget(folder: Path, setting: str | None = None) -> tuple[int, int]:
 
 def parse_size(text: str, free: int) -> int:
     """`20GB`, `512MiB`, `30%` (of what is free) or plain bytes."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*|%)\s*", text)
-    unit = match.group(2).upper() if match else "?"
-    if match and unit == "%":
-        return int(free * float(match.group(1)) / 100)
-    if match is None or unit not in _UNITS:
+    share = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", text)
+    if share:
+        return int(free * float(share.group(1)) / 100)
+    found = parse_bytes(text)
+    if found is None:
         raise LaminarError(
             "L008", f"{SETTING} is {text!r}, but must be a size such as 20GB, 512MiB or 30%", hint=f"export {SETTING}=2GB, or unset it"
         )
-    return int(float(match.group(1)) * _UNITS[unit])
+    return found
 
 
 def size(count: float) -> str:
@@ -119,6 +121,10 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
+
+
+def _epochs(count: int) -> str:
+    return f"{count} epoch{'s' if count != 1 else ''}"
 
 
 def _ms(seconds: float) -> str:

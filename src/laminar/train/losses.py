@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -46,3 +50,12 @@ def make_loss(name: str, *, label_smoothing: float = 0.0) -> LossOf:
     measure = _REGRESSION[name]
     # (N,) against (N, 1) would be broadcast to (N, N), silently
     return lambda outputs, targets: measure(outputs.reshape(targets.shape), targets)
+
+
+def guessing(name: str, train: NDArray[Any], test: NDArray[Any], *, classes: int | None) -> float:
+    """The loss on `test` of who knows no sample: every class alike, or the mean of the training targets."""
+    if classes is not None:
+        return math.log(classes)
+    wanted = torch.from_numpy(np.array(test, np.float64))
+    mean = torch.from_numpy(train.mean(0, dtype=np.float64, keepdims=True))
+    return float(make_loss(name)(mean.expand_as(wanted), wanted))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ftplib
 import gc
+import io
 import itertools
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 from urllib.parse import quote
 
 import pytest
@@ -260,3 +263,47 @@ def test_a_host_whose_key_is_not_the_known_one_is_refused(tmp_path: Path, monkey
             Remote.at(f"ssh://ann:secret@127.0.0.1:{port}/x")
         assert open_clients(port) == 0
     assert caught.value.code == "L401"
+
+
+def test_half_an_upload_gets_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that takes half a file and says that all is well: what lies under an object's name was whole once."""
+    real = ftplib.FTP.storbinary
+
+    def half(self: ftplib.FTP, command: str, file: IO[bytes], blocksize: int = 8192) -> str:
+        data = file.read()
+        return real(self, command, io.BytesIO(data[: len(data) // 2]), blocksize)
+
+    (tmp_path / "ftp").mkdir()
+    with ftp_server(tmp_path / "ftp") as port, Remote.at(f"ftp://{USER}@127.0.0.1:{port}/models") as remote:
+        monkeypatch.setattr(ftplib.FTP, "storbinary", half)
+        with pytest.raises(LaminarError, match="the server has 5 of 10 bytes"):
+            remote.put("objects/ab/cd", b"0123456789")
+        monkeypatch.undo()
+        assert remote.list("objects/ab") == {}
+        remote.put("objects/ab/cd", b"0123456789")
+        assert remote.list("objects/ab") == {"cd": 10}
+
+
+def test_nobody_is_told_to_push_to_what_can_only_be_read(tmp_path: Path) -> None:
+    here, there = Store.open(tmp_path / "here"), Store.open(tmp_path / "there")
+    with http_server(tmp_path) as port:
+        url = f"http://127.0.0.1:{port}/www"
+        (tmp_path / "www").mkdir()
+        with pytest.raises(LaminarError) as caught:
+            pull_ref(there, f"{url}#digits:v1")
+        assert caught.value.code == "L402"
+        assert caught.value.hint == f"ask whoever serves {url} to run laminar push FOLDER digits:v1 on the folder behind it"
+        layer = sample_layer(here)
+        push(here, Remote.at(str(tmp_path / "www")), layer.id, ["digits/head", "digits:v1"])
+        for text, hint in (("digits:v2", f"laminar pull {url} digits:v1"), (f"x@sha256:{'0' * 64}", "FOLDER REF")):
+            with pytest.raises(LaminarError) as caught:
+                pull_ref(there, f"{url}#{text}")
+            assert caught.value.code == "L402"
+            assert hint in caught.value.hint
+            assert "push http" not in caught.value.hint
+        victim = tmp_path / "www" / "objects" / layer.tensors["w"].digest[:2] / layer.tensors["w"].digest[2:]
+        victim.write_bytes(bytes(victim.stat().st_size))
+        with pytest.raises(LaminarError) as caught:
+            pull_ref(there, f"{url}#digits:v1")
+        assert caught.value.code == "L403"
+        assert "push --check FOLDER REF" in caught.value.hint

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from laminar.core.errors import CATALOGUE, LaminarError
+from laminar.core.errors import CATALOGUE, DOCS, LaminarError, docs
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -41,3 +42,15 @@ def test_a_code_outside_the_catalogue_is_refused() -> None:
 )
 def test_exit_codes_go_by_kind(code: str, exit_code: int) -> None:
     assert LaminarError(code, "x").exit_code == exit_code
+
+
+def test_docs_are_cited_where_everybody_can_read_them() -> None:
+    """A wheel has no docs: only links, to pages that exist."""
+    assert tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["urls"]["Documentation"] == DOCS
+    assert docs("ref-store.md") == f"{DOCS}/ref-store.md"
+    sources = [path for path in (REPOSITORY / "src").rglob("*") if path.suffix in (".py", ".toml", ".md")]
+    for path in sources:
+        text = path.read_text()
+        assert not re.findall(r"(?<!main/)docs/[\w-]+\.md", text), path
+        for page in re.findall(r"""(?:docs\(["']|tree/main/docs/)([\w/-]+\.md)""", text):
+            assert (REPOSITORY / "docs" / page).is_file(), f"{path} cites {page}"

@@ -18,6 +18,7 @@ from laminar.core.errors import LaminarError
 from laminar.store.store import Store
 from laminar.store.verify import verify
 from laminar.testing.remote_contract import sample_layer
+from tests.unprivileged import unprivileged
 
 
 @contextlib.contextmanager
@@ -124,9 +125,27 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_still_good(store, first.id)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_one_may_not_write(tmp_path: Path) -> None:
-    (tmp_path / "s").mkdir(mode=0o555)
-    with pytest.raises(LaminarError) as caught:
-        Store.open(tmp_path / "s" / "store")
-    assert caught.value.code == "L302"
+OPEN = """
+from pathlib import Path
+from laminar.core.errors import LaminarError
+from laminar.store.store import Store
+try:
+    store = Store.open(Path("s/store"))
+    store.layer(store.refs.get("digits/head"))
+except LaminarError as error:
+    print(error.code, error.message, "|", error.hint)
+"""
+
+
+def test_a_folder_one_may_not_write_and_a_file_one_may_not_read(tmp_path: Path) -> None:
+    place = tmp_path / "s"
+    place.mkdir(mode=0o555)
+    said = unprivileged("-c", OPEN, cwd=tmp_path).stdout
+    assert said.startswith(
+        f"L302 may not write {place / 'store'} (because of {place}): Permission denied | chmod u+rwx {place}, or set LAMINAR"
+    )
+    place.chmod(0o755)
+    layer = sample_layer(Store.open(place / "store"))
+    file = place / "store" / "layers" / f"{layer.id}.json"
+    file.chmod(0)
+    assert f"L302 may not read {file}: Permission denied | chmod u+r {file}" in unprivileged("-c", OPEN, cwd=tmp_path).stdout

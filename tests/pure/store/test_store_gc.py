@@ -15,6 +15,7 @@ from laminar.store.locks import Needs
 from laminar.store.objects import GRACE
 from laminar.store.reflog import Entry, State
 from laminar.store.retention import DAY, FeatureItem, Item, LayerItem, Listing, RunItem, decide
+from laminar.store.runs import finish
 from laminar.store.store import Store
 from laminar.store.verify import verify
 from laminar.testing.remote_contract import sample_layer
@@ -77,7 +78,17 @@ def test_keep_shortens_the_history(store: Store) -> None:
     assert store.refs.get("digits/head") == layers[3].id
     with pytest.raises(LaminarError) as caught:
         store.refs.back("digits/head", 3)
-    assert caught.value.code == "L305"
+    assert caught.value.code == "L010"
+    assert f"the earliest that can be gone back to is {layers[2].id[:12]}, head~1" in caught.value.message
+    assert "laminar rollback head~1" in caught.value.hint
+    with pytest.raises(LaminarError, match="head~1"):
+        store.refs.to("digits/head", layers[0].id)
+    with pytest.raises(LaminarError, match="head~1"):
+        store.refs.at("digits/head", 2)
+    assert store.refs.back("digits/head") == layers[2].id
+    with pytest.raises(LaminarError, match="no earlier layer of digits/head is left") as caught:
+        store.refs.back("digits/head")
+    assert caught.value.code == "L010"
     with pytest.raises(LaminarError):
         plan_gc(store, keep=0)
 
@@ -217,11 +228,12 @@ def test_the_run_of_a_build_that_led_to_an_old_layer_stays(store: Store) -> None
     layer = sample_layer(store, run="first")
     record = store.record(layer.key)
     assert record is not None
-    store.commit(layer, msgspec.structs.replace(record, key="e" * 64, run="second"), "digits/head", "build")
-    for name in ("first", "second", "nobodys"):
-        run = store.run_folder(name)
+    later = msgspec.structs.replace(record, key="e" * 64, run="second")
+    store.commit(layer, later, "digits/head", "build")
+    for done in (record, later, msgspec.structs.replace(record, run="nobodys")):
+        run = store.run_folder(done.run)
         (run / "events.jsonl").write_text("{}\n")
-        (run / "finished").touch()
+        finish(store, done)
         _age(run, 2 * DAY)
     collect(store)
     assert sorted(path.name for path in store.layout.runs.iterdir()) == ["first", "second"]

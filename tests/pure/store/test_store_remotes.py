@@ -377,3 +377,23 @@ def test_a_full_disk_while_fetching_is_about_the_disk(tmp_path: Path, monkeypatc
         pull(other, remote, "digits/head")
     assert caught.value.code == "L301"
     assert list(other.layout.tmp.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ftp://ann:geheim@host/models",
+        "ftp://ann:geheim@host/models#",
+        "ftp://ann:ge#heim@host/models#head",
+        "ftp://ann:geheim@host/models#a@b",
+        "ftp://ann:ge/geheim@host#a@b@sha256:beef",
+        "ftp://ann:geheim@[host/models#a@b",
+    ],
+)
+def test_a_malformed_ref_does_not_tell_its_password(text: str) -> None:
+    with pytest.raises(LaminarError) as caught:
+        parse_ref(text)
+    assert caught.value.code == "L008"
+    assert "ftp://ann:***@" in caught.value.message
+    for secret in ("heim", ":ge"):
+        assert secret not in str(caught.value)

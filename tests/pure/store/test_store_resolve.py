@@ -135,11 +135,44 @@ def test_opening(tmp_path: Path) -> None:
     assert code(Store.open, tmp_path / "file") == "L306"
     store = Store.open(tmp_path / "s")
     assert Store.open(tmp_path / "s", create=False).layers() == []
-    store.layout.format.write_text("2\n")
-    with pytest.raises(LaminarError, match="format 2; this Laminar reads up to 1"):
-        Store.open(tmp_path / "s")
-    store.layout.format.write_bytes(b"\xff")
-    assert code(Store.open, tmp_path / "s") == "L306"
+    store.layout.format.write_text("12\n")
+    for damaged in (False, True):
+        with pytest.raises(LaminarError, match="format 12; this Laminar reads up to 1"):
+            Store.open(tmp_path / "s", damaged=damaged)
+
+
+def test_a_damaged_format_is_no_newer_one(store: Store) -> None:
+    """Whatever bit flips: the error says how to mend it, and repair opens the store all the same."""
+    from laminar.store.repair import repair
+    from laminar.store.verify import verify
+
+    layer = sample_layer(store)
+    wrong = [bytes((b"1\n"[0] ^ 1 << bit, b"1\n"[1])) for bit in range(8)] + [b"1" + bytes([b"1\n"[1] ^ 1 << bit]) for bit in range(8)]
+    for content in (*wrong, b"", None):
+        if content is None:
+            store.layout.format.unlink()
+        else:
+            store.layout.format.write_bytes(content)
+        if content is None or content.strip() != b"1":
+            with pytest.raises(LaminarError) as caught:
+                Store.open(store.root, create=False)
+            assert (caught.value.code, caught.value.hint) == ("L306", "laminar verify --repair"), content
+        again = Store.open(store.root, create=False, damaged=True)
+        (found,) = verify(again)
+        assert (found.kind, found.problem) == ("format", "missing" if content is None else "corrupt")
+        assert [how for _, how in repair(again, [found]).mended] == ["written again"]
+        assert Store.open(store.root, create=False).complete(layer.id)
+
+
+def test_looking_makes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for name in ("none", "empty"):
+        store = Store.look(tmp_path / name)
+        assert (store.layers(), store.refs.names(), store.refs.tags(), list(store.records())) == ([], [], {}, [])
+    assert list(tmp_path.rglob("*")) == [tmp_path / "empty"]
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.doc").write_text("x")
+    assert code(Store.look, tmp_path / "full") == "L306"  # as a build would say
 
 
 def test_a_half_made_store_is_finished(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,9 +12,12 @@ import pytest
 from laminar.core import digest
 from laminar.core.errors import LaminarError
 from laminar.store import records
+from laminar.store.findings import Kind
 from laminar.store.refs import log_of
 from laminar.store.remote import Remote, push
 from laminar.store.repair import repair
+from laminar.store.runs import begin, finish
+from laminar.store.sent import Sent
 from laminar.store.store import Store
 from laminar.store.verify import verify
 from laminar.testing.remote_contract import sample_layer
@@ -40,6 +44,19 @@ def fill(store: Store) -> None:
         (run / name).write_bytes(content)
     pointer = {"format": 1, "checkpoints": [{"file": name, "sha256": digest.of_bytes(content)} for name, content in files]}
     (run / "checkpoint.json").write_bytes(digest.canonical(pointer | {"check": digest.of_json(pointer)}))
+    done = store.record(head.key)
+    assert done is not None
+    board = begin(store, done.run) / "tensorboard"
+    board.mkdir()
+    (board / "events.out.tfevents.1").write_bytes(os.urandom(200))
+    (board.parent / "events.jsonl").write_text('{"event":"step","loss":0.5}\n')
+    finish(store, done)
+    (features / "used").touch()
+    fact = b'{"signature":"x","value":1}'
+    (store.layout.fingerprints / "f.json").write_bytes(b'{"check":"%s","value":%s}' % (digest.of_bytes(fact).encode(), fact))
+    records.write(store.layout.rollbacks / "digits%2Fhead-3.json", {"ref": "digits/head", "n": 3, "text": "[stack]"})
+    records.write(store.layout.leases / "1-dead.json", {"layers": [], "runs": [], "features": []})
+    Sent(store, "ftp://host/models").add([head.tensors["w"].objects()[-1]])
 
 
 @pytest.fixture
@@ -50,9 +67,9 @@ def store(tmp_path: Path) -> Store:
 
 
 def checked_files(store: Store) -> list[Path]:
-    skip = {"locks", "tmp", "leases", "fingerprints", "lost"}
+    skip = {"locks", "tmp", "lost"}
     files = [p for p in sorted(store.root.rglob("*")) if p.is_file() and p.relative_to(store.root).parts[0] not in skip]
-    return [p for p in files if p.name not in ("index", ".gitignore", "events.jsonl")]
+    return [p for p in files if p.stat().st_size and p.name != ".gitignore"]
 
 
 def flip(path: Path, at: int, bit: int) -> None:
@@ -86,7 +103,7 @@ def test_any_flipped_bit_in_any_file_is_found(store: Store) -> None:
             kinds |= {finding.kind for finding in found}
             flip(path, at, bit)
     assert verify(store) == []
-    assert kinds >= {"object", "layer", "key", "ref", "log", "features", "checkpoint", "project", "format"}
+    assert kinds >= set(get_args(Kind)) - {"remotes"}  # a store without remotes has no record of them
 
 
 def test_a_finding_names_the_layers(store: Store) -> None:
@@ -118,6 +135,135 @@ def test_missing_things_are_found(store: Store) -> None:
     store.layout.layer(id).unlink()
     assert ("ref", "dangling") in {(f.kind, f.problem) for f in verify(store)}
     assert ("key", "dangling") in {(f.kind, f.problem) for f in verify(store)}
+
+
+def test_a_deleted_build_record_is_missed_and_written_again_from_its_run(store: Store) -> None:
+    """In whatever way the store knows of it: the run that is done, or the log of the ref that was built."""
+    for id in store.layers():
+        layer = store.layer(id)
+        path = store.layout.key(layer.key)
+        before = path.read_bytes()
+        path.unlink()
+        (found,) = verify(store)
+        assert (found.kind, found.problem, found.name, found.layers) == ("key", "missing", layer.key, (id,))
+        assert f"{layer.stack}/{layer.name}" in found.detail
+        done = repair(store, [found])
+        if (store.layout.runs / layer.run / "finished").exists():
+            assert done.mended[0][1] == f"written again from runs/{layer.run}"
+            assert path.read_bytes() == before
+        else:  # nobody knows its inputs: it must be built again
+            assert done.left == [found]
+            path.write_bytes(before)
+    assert verify(store) == []
+
+
+def test_a_deleted_build_record_comes_back_from_a_remote(store: Store, tmp_path: Path) -> None:
+    base = store.refs.get("digits/base")
+    assert base
+    push(store, Remote.at(str(tmp_path / "remote")), base)
+    path = store.layout.key(store.layer(base).key)
+    before = path.read_bytes()
+    path.unlink()
+    assert "fetched from" in repair(store, verify(store)).mended[0][1]
+    assert path.read_bytes() == before
+
+
+def test_a_layer_that_was_pulled_without_its_build_record_is_whole(store: Store, tmp_path: Path) -> None:
+    from laminar.store.remote import pull
+
+    base = store.refs.get("digits/base")
+    assert base
+    push(store, Remote.at(str(tmp_path / "remote")), base, ["digits/base"])
+    (tmp_path / "remote" / "keys" / f"{store.layer(base).key}.json").unlink()
+    other = Store.open(tmp_path / "o")
+    pull(other, Remote.at(str(tmp_path / "remote")), "digits/base")
+    assert verify(other) == []
+
+
+def test_a_deleted_layer_of_a_history_is_missed(store: Store) -> None:
+    old = sample_layer(store, "tower", seed=5)
+    sample_layer(store, "tower", seed=6)
+    store.layout.layer(old.id).unlink()
+    (found,) = verify(store)
+    assert (found.kind, found.problem, found.layers) == ("key", "dangling", (old.id,))
+
+
+def test_files_of_a_run_that_is_done(store: Store) -> None:
+    """What is damaged goes aside, and only that: the record is not made to fit the other damaged file."""
+    (events,) = store.layout.runs.glob("*/events.jsonl")
+    (board,) = store.layout.runs.glob("*/tensorboard/*")
+    flip(events, 20, 1)
+    with open(board, "ab") as file:
+        file.write(b"!")
+    found = verify(store)
+    assert {(f.kind, f.problem, f.path) for f in found} == {("run", "corrupt", str(events)), ("run", "corrupt", str(board))}
+    assert {(f.kind, f.path) for f in verify(store, deep=False)} == {("run", str(board))}
+    repair(store, [f for f in found if f.path == str(events)])
+    assert [f.path for f in verify(store)] == [str(board)]
+    board.unlink()
+    (found_gone,) = verify(store)
+    assert found_gone.problem == "missing"
+    assert "the layer is whole" in repair(store, [found_gone]).mended[0][1]
+    assert verify(store) == []
+    assert any(path.name.startswith(f"{events.parent.name}-events.jsonl") for path in store.layout.lost.iterdir())
+
+
+def test_nothing_is_known_of_a_run_under_way(store: Store) -> None:
+    (events,) = store.layout.runs.glob("*/events.jsonl")
+    begin(store, events.parent.name)
+    flip(events, 20, 1)
+    assert verify(store) == []
+
+
+def test_a_damaged_note_of_a_run_is_written_anew(store: Store) -> None:
+    (note,) = store.layout.runs.glob("*/finished")
+    before = records.read(note)
+    for content in (b"", note.read_bytes()[:-9]):
+        note.write_bytes(content)
+        assert [(f.kind, f.path) for f in verify(store)] == [("run", str(note))]
+        assert "written anew" in repair(store, verify(store)).mended[0][1]
+        assert records.read(note) == before
+
+
+def test_features_that_lost_their_index(store: Store) -> None:
+    folder = store.layout.features / ("f" * 64)
+    (folder / "index.json").unlink()
+    with store.lease(features=[folder.name]):  # a build fills them anew
+        assert verify(store) == []
+    (found,) = verify(store)
+    assert (found.kind, found.problem) == ("features", "missing")
+    repair(store, [found])
+    assert not folder.exists()
+    (store.features_folder("a" * 64) / "t0.bin").write_bytes(b"the first filling was killed")
+    assert verify(store) == []
+
+
+def test_the_index_is_written_anew_without_its_damage(store: Store) -> None:
+    size = store.layout.index.stat().st_size
+    flip(store.layout.index, 100, 1)
+    (found,) = verify(store)
+    assert (found.kind, found.detail) == ("index", "1 of its entries are damaged")
+    repair(store, [found])
+    assert verify(store) == []
+    assert store.layout.index.stat().st_size <= size
+    with open(store.layout.index, "ab") as file:
+        file.write(b"torn by a kill")
+    assert verify(store) == []
+    sample_layer(store, seed=9)  # the next writer fills it up
+    assert verify(store) == []
+
+
+def test_a_damaged_lease_of_a_living_process_stays(store: Store) -> None:
+    with store.lease(layers=store.layers()):
+        (path,) = (p for p in store.layout.leases.glob("*.json") if p.name != "1-dead.json")
+        flip(path, 5, 0)
+        (found,) = verify(store)
+        assert found.kind == "lease"
+        assert repair(store, [found]).left == [found]
+        flip(path, 5, 0)
+    flip(store.layout.leases / "1-dead.json", 5, 0)
+    assert "its process has ended" in repair(store, verify(store)).mended[0][1]
+    assert verify(store) == []
 
 
 def test_a_lost_end_of_a_log_is_found(store: Store) -> None:

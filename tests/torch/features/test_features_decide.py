@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from laminar.core.errors import LaminarError
-from laminar.train.features_decide import BUDGET, Costs, budget, decide, parse_size
+from laminar.train.features_decide import BUDGET, LOOKING, Costs, budget, decide, parse_size, too_short
 
 DEAR = Costs(
     train=60_000,
@@ -90,3 +90,17 @@ def test_a_budget_that_is_no_size_is_an_error_with_an_example() -> None:
         parse_size("lots", 0)
     assert caught.value.code == "L008"
     assert "20GB" in caught.value.message
+
+
+@pytest.mark.parametrize(("epochs", "looked_for"), [(1, False), (3, False), (1000, True)])
+def test_a_short_training_is_not_worth_looking(epochs: int, looked_for: bool) -> None:
+    reason = too_short(epochs=epochs, samples=900, compute=3e-5, modules=12)
+    assert (reason == "") is looked_for
+    if not looked_for:
+        assert "0.030 ms a sample" in reason and f"{epochs} epoch" in reason
+
+
+def test_looking_takes_longer_the_more_modules_there_are() -> None:
+    enough = LOOKING * 2
+    assert too_short(epochs=1, samples=1, compute=enough, modules=1) == ""
+    assert too_short(epochs=1, samples=1, compute=enough, modules=100)

@@ -17,8 +17,10 @@ from laminar.data.dataset import Dataset, Split
 from laminar.data.spec import AugmentSpec
 from laminar.model.freeze import freeze
 from laminar.model.graph import export_forms, load_forms
+from laminar.model.prefix import NoPrefix
 from laminar.model.weights import state
 from laminar.store.store import Store
+from laminar.train import features as features_module
 from laminar.train.evaluate import evaluate
 from laminar.train.features import KeptFeatures, NotKept, prepare_features
 from laminar.train.job import Job, Route
@@ -353,9 +355,17 @@ def test_a_batchnorm_left_in_training_mode_ends_the_prefix(store: Store) -> None
     assert not torch.equal(model.get_buffer("features.1.running_mean"), before)
 
 
-def test_augmentation_switches_it_off_and_says_so(store: Store) -> None:
-    reason = refusal(*frozen_model(Cnn, ["features"]), data(), store, augment=AugmentSpec(noise=0.1))
+@pytest.mark.parametrize(
+    "change", [{"flip": "both"}, {"shift": 1}, {"noise": 0.1}, {"crop": 0.9}, {"rotate": 5.0}, {"cutout": 2}], ids=lambda c: next(iter(c))
+)
+def test_augmentation_switches_it_off_and_says_so(change: dict[str, Any], store: Store) -> None:
+    heard: list[Event] = []
+    reason = refusal(*frozen_model(Cnn, ["features"]), data(), store, augment=AugmentSpec(**change), emit=heard.append)
     assert "random augmentation" in reason
+    assert [(e["event"], e["action"], e["why"]) for e in heard] == [("features", "not-kept", reason)]
+
+
+def test_augmentation_that_changes_nothing_does_not_switch_it_off(store: Store) -> None:
     kept_features(*frozen_model(Cnn, ["features"]), data(), store, augment=AugmentSpec())
 
 
@@ -397,3 +407,19 @@ def test_events_tell_progress_and_the_outcome(store: Store) -> None:
     prepare(*frozen_model(Cnn, ["features"]), data(), store, emit=events.append)
     assert events[-2]["done"] == events[-2]["of"] == 116
     assert (events[-1]["event"], events[-1]["action"], events[-1]["computed"]) == ("features", "kept", 116)
+
+
+def test_a_short_training_is_not_looked_into(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr(features_module, "find_prefix", lambda *_: looked.append(1) or NoPrefix("of the test"))
+    model, frozen = frozen_model(Cnn, ["features"])
+    before = {name: t.clone() for name, t in model.state_dict().items()}
+    events: list[Event] = []
+    reason = refusal(model, frozen, data(), store, Recipe(epochs=3, batch=16), emit=events.append)
+    assert "there is little to save" in reason and looked == []
+    assert events[-1] | {"why": ""} == {"event": "features", "action": "not-kept", "why": ""}
+    assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+    # one that takes longer is, and so is one that was told to
+    assert refusal(model, frozen, data(), store, Recipe(epochs=10**7, batch=16)) == "of the test"
+    assert refusal(model, frozen, data(), store, ALWAYS) == "of the test"
+    assert looked == [1, 1]

@@ -113,11 +113,6 @@ def test_replace_inside_a_sequential_keeps_the_order() -> None:
         replace(model, "features.con1", "laminar:head", {}, Path(), seed=0, inject={"classes": 2})
 
 
-def test_freezing_what_was_replaced_is_noted() -> None:
-    assert freeze(convnet(), ["head"], replaced=["head"]).notes
-    assert not freeze(convnet(), ["features"], replaced=["head"]).notes
-
-
 def test_a_wrong_number_of_outputs_says_both_numbers() -> None:
     model = convnet()
     check_output(model, torch.zeros(2, 1, 8, 8), 5, "classification")

@@ -459,3 +459,13 @@ def test_a_gradient_written_by_hand_cannot_be_kept_and_is_noticed() -> None:
     made = export_forms(Binary(), batch(), fallback_structure="s")
     assert made.train is None
     assert "gives other numbers" in made.note
+
+
+def test_a_loaded_sequential_has_places_as_its_source(tmp_path: Path) -> None:
+    (tmp_path / "models.py").write_text("from torch import nn\ndef head(old, classes): return nn.Linear(old[-1].in_features, classes)\n")
+    model = nn.Sequential(nn.Flatten(), nn.Sequential(nn.ReLU(), nn.Linear(64, 3)))
+    forms = export_forms(model, batch())
+    copied = load_forms(forms.train, forms.eval, *state(model))
+    replace(copied, "1", "models:head", {}, tmp_path, seed=0, inject={"classes": 2})
+    assert copied(batch()).shape == (6, 2)
+    assert [type(part).__name__ for part in load_forms(forms.train, forms.eval, *state(model))[1]] == ["GraphModule"] * 2  # type: ignore[index]

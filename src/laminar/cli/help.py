@@ -1,0 +1,82 @@
+"""Help: the verbs, and the page about them that `laminar --help` prints. Nothing is loaded for it, not even typer."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from typing import Final
+
+# verb: (module in laminar.cli, one line of help), in the order in which people meet them
+VERBS: dict[str, tuple[str, str]] = {
+    "init": ("init", "Write a commented laminar.toml and models.py that build as they stand."),
+    "build": ("build", "Train what is missing or changed, bottom up."),
+    "status": ("status", "What a build would do, and why, layer by layer."),
+    "explain": ("explain", "Every input of a layer's key; on a miss, which one changed from what to what."),
+    "log": ("log", "What each layer has been, newest first."),
+    "show": ("show", "One layer: parent, tensors, metrics, recipe, where it was trained."),
+    "diff": ("diff", "Two layers: inputs, tensors and metrics that differ."),
+    "rollback": ("rollback", "Go back to the layer before, or to any earlier one."),
+    "redo": ("redo", "Undo the last rollback."),
+    "tag": ("tag", "Give a layer a name that stays, such as base:v1; without arguments, list the tags."),
+    "evaluate": ("evaluate", "Metrics of a layer on a data set."),
+    "predict": ("predict", "What a layer says of images or arrays."),
+    "report": ("report", "An HTML page with the layers and their curves."),
+    "data show": ("data_show", "What a data set holds: classes, sides, fragments, bytes; and a picture of it."),
+    "data sample": ("data_sample", "One random local sample of a data set that is cut into fragments."),
+    "data index": ("data_index", "Write the index of a folder of images: what mirrors serve."),
+    "data serve": ("data_serve", "Be a mirror: serve a folder of images over HTTP and FTP."),
+    "data pull": ("data_pull", "Fetch the images of a data set from its mirrors, checked, into the cache."),
+    "push": ("push", "Copy a layer to a remote."),
+    "pull": ("pull", "Copy a layer from a remote."),
+    "remote": ("remote", "List, add or remove names for remotes."),
+    "import": ("import_", "Make a layer of a .safetensors, .pt or .pt2 file."),
+    "export": ("export", "Write a layer as .safetensors, .pt2 or .onnx."),
+    "verify": ("verify", "Check that the store is as it was written; --repair mends it."),
+    "gc": ("gc", "Remove what nothing refers to."),
+    "doctor": ("doctor", "Look at the machine, the libraries, the store and the stack."),
+    "demo": ("demo", "Build the example stack, change its top layer, build again, and report."),
+}
+
+USAGE: Final = "VERB [ARGS]..."
+SUMMARY: Final = "Train neural networks in layers, in parallel, on the machines you have."
+FOLDER: Final = "Work as if started in DIR."
+DEBUG: Final = "Show the traceback of an error."
+VERSION: Final = "Print the version."
+END: Final = (
+    "laminar VERB --help explains a verb. Exit codes: 0 done, 2 your input, 3 the store, 4 a remote, 6 training failed, 70 our bug."
+)
+
+WIDEST: Final = 120  # columns; longer lines are hard to read
+
+
+def page(width: int) -> str:
+    options = {"-C DIR": FOLDER, "--debug": DEBUG, "--version": VERSION, "-h, --help": "Show this message and exit."}
+    verbs = {verb: line for verb, (_, line) in VERBS.items()}
+    parts = [f"Usage: laminar [OPTIONS] {USAGE}\n", _indented(SUMMARY, width), "Options:"]
+    parts += [_two_columns(options, width), "Verbs:", _two_columns(verbs, width), _indented(END, width)]
+    return "\n".join(parts).rstrip()
+
+
+def terminal_width() -> int:
+    """Columns to write in; shutil knows them too, but takes longer to load than the page to print."""
+    try:
+        columns = int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        try:
+            columns = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns
+        except (OSError, ValueError):
+            columns = 80
+    return max(50, min(columns or 80, WIDEST) - 2)
+
+
+def _indented(text: str, width: int) -> str:
+    return textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  ") + "\n"
+
+
+def _two_columns(rows: dict[str, str], width: int) -> str:
+    first = max(map(len, rows)) + 2
+    lines = [
+        textwrap.fill(said, width, initial_indent=f"  {word:{first}}", subsequent_indent=" " * (first + 2)) for word, said in rows.items()
+    ]
+    return "\n".join(lines) + "\n"

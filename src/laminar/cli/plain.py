@@ -1,0 +1,52 @@
+"""Plain parameters: words and paths are taken from the command line as they are.
+
+typer (since 0.28) makes a pydantic validator for every parameter, and loading pydantic takes longer than all that a build with
+nothing to do does. A word is a word without it. What is more than a word or a path (numbers, bounds) goes typer's way.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from typer.core import TyperCommand, TyperGroup
+
+_WORDS: Final = (str, Path)
+_BECOMES: Final[dict[Any, Any]] = {list[str]: str, list[Path]: Path}  # annotation: what each of the words becomes
+
+
+class PlainCommand(TyperCommand):
+    def get_params(self, ctx: Any) -> Any:
+        return [_plain(param) for param in super().get_params(ctx)]
+
+
+class PlainGroup(TyperGroup):
+    def get_params(self, ctx: Any) -> Any:
+        return [_plain(param) for param in super().get_params(ctx)]
+
+
+def _plain(param: Any) -> Any:
+    """The parameter, reading the same values without a validator where it can. An older typer has none, and is left as it is."""
+    described = getattr(param, "type_descriptor", None)
+    if described is not None and "process_value" not in vars(param):
+        info = described.parameter_info
+        bounded = info.parser or info.exists or info.resolve_path or info.min is not None or info.max is not None
+        kind = None if bounded else _BECOMES.get(described.annotation, described.annotation)
+        param.process_value = partial(_process, param, kind, param.process_value)
+    return param
+
+
+def _process(param: Any, kind: Any, validated: Any, ctx: Any, value: Any) -> Any:
+    many = param.multiple or param.nargs == -1
+    if value is None and not param.required:
+        found: Any = () if many else None
+    elif kind in _WORDS and many and isinstance(value, list | tuple) and value:
+        found = [kind(item) for item in value]
+    elif kind in _WORDS and not many and isinstance(value, str | Path):
+        found = kind(value)
+    elif kind is not None and type(value) is kind:  # a default
+        found = value
+    else:
+        return validated(ctx, value)
+    return found if param.callback is None else param.callback(ctx, param, found)

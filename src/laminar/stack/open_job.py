@@ -1,0 +1,122 @@
+"""Open a job: data, the model with its start weights, what is frozen, kept features. In the process that builds and in its workers.
+
+A worker that has the project's folder opens the same job from a description that is JSON: the stack as it was read (a user may be
+editing the file by now), and the names of layer, parent and run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+
+from laminar.core.clock import SYSTEM, Clock
+from laminar.core.errors import LaminarError
+from laminar.core.events import Emit, nowhere
+from laminar.data.dataset import Dataset, as_float
+from laminar.data.open import open_data
+from laminar.model.fit import check_output
+from laminar.model.freeze import Frozen, freeze
+from laminar.stack.key import located
+from laminar.stack.make import Made, make, outputs_of
+from laminar.stack.plan import fingerprint_folder
+from laminar.stack.read import StackFile
+from laminar.stack.specs import LayerSpec, StackSpec
+from laminar.store.store import Store
+from laminar.train import dtype
+from laminar.train.features import KeptFeatures, NotKept, prepare_features
+from laminar.train.job import Job
+from laminar.train.recipe import Recipe
+
+ROUTE = "features"  # in a run's folder: whether it trains on kept features
+
+
+@dataclass(frozen=True)
+class Description:
+    """A job, for whoever has the project's folder and its store."""
+
+    file: StackFile
+    store: Path
+    layer: str
+    parent: str | None
+    run: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "path": str(self.file.path),
+            "text": self.file.text,
+            "raw": self.file.raw,
+            "spec": msgspec.to_builtins(self.file.spec),
+            "store": str(self.store),
+            "layer": self.layer,
+            "parent": self.parent,
+            "run": self.run,
+        }
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Description:
+        file = StackFile(Path(told["path"]), told["text"], told["raw"], msgspec.convert(told["spec"], StackSpec))
+        return cls(file, Path(told["store"]), told["layer"], told["parent"], told["run"])
+
+    def open(self) -> Job:
+        """In a worker. The route is the one that the process that builds has taken."""
+        store = Store.open(self.store, create=False)
+        layer = next(layer for layer in self.file.spec.layer if layer.name == self.layer)
+        data = open_data(self.file.spec.data[layer.data], self.file.root, cache=fingerprint_folder(store))
+        made = make(self.file, store, layer, self.parent, data)
+        return prepare_job(self.file, store, layer, made, data, store.run_folder(self.run)).job
+
+
+@dataclass
+class PreparedJob:
+    job: Job
+    frozen: Frozen
+    example: torch.Tensor
+    kept: KeptFeatures | NotKept
+    spent: dict[str, float] = field(default_factory=dict)  # seconds, on features
+
+
+def prepare_job(
+    file: StackFile,
+    store: Store,
+    layer: LayerSpec,
+    made: Made,
+    data: Dataset,
+    folder: Path,
+    *,
+    emit: Emit = nowhere,
+    clock: Clock = SYSTEM,
+) -> PreparedJob:
+    dtype.prepare(made.model, layer.train)
+    example = _example(data, 2, layer.train.dtype)
+    try:
+        frozen = freeze(made.model, layer.freeze)
+        for path in filter(frozen.covers, layer.replacements()):
+            made.notes.append(f"'{path}' is frozen although it was just replaced: its new weights stay as they were drawn")
+        check_output(made.model, example, outputs_of(data), data.task)
+    except LaminarError as error:
+        key = "freeze" if error.code == "L203" else "args" if layer.args else "model" if layer.model else "replace"
+        raise located(error, file.where_layer(layer.name, key), f"layer {layer.name}") from error
+    augment = file.spec.data[layer.data].augment
+    start = clock.monotonic()
+    kept = prepare_features(made.model, frozen, data, augment, _as_before(layer.train, folder), store, emit)
+    spent = {"features": clock.monotonic() - start} if layer.freeze else {}
+    job = Job(name=layer.name, model=made.model, data=data, recipe=layer.train, frozen=frozen, folder=folder, augment=augment, clock=clock)
+    if isinstance(kept, KeptFeatures):
+        job.fit, job.test = kept.fit, kept.test
+    return PreparedJob(job, frozen, example, kept, spent)
+
+
+def _as_before(recipe: Recipe, folder: Path) -> Recipe:
+    """The recipe, on the way the unfinished run took: whether keeping pays is measured, and a resumed run must not choose anew."""
+    if not (folder / ROUTE).exists():
+        return recipe
+    way = (folder / ROUTE).read_text()
+    return msgspec.structs.replace(recipe, keep_features="always" if way == "always" else "never")
+
+
+def _example(data: Dataset, n: int, dtype_name: str) -> torch.Tensor:
+    return torch.from_numpy(as_float(data.train.x[:n].copy())).to(dtype.of_tensors(dtype_name))
