@@ -114,7 +114,7 @@ def verb_section(verb: str, module: ModuleType) -> str:
 
 
 def cli_page() -> str:
-    listed = "\n".join(f"| [{verb}](#laminar-{verb}) | {line} |" for verb, (_, line) in verbs.VERBS.items())
+    listed = "\n".join(f"| [{verb}](#laminar-{verb.replace(' ', '-')}) | {line} |" for verb, (_, line) in verbs.VERBS.items())
     parts = [CLI.format(options=tables(verbs._options)[1], verbs=listed)]
     parts += [verb_section(verb, import_module(f"laminar.cli.{module}")) for verb, (module, _) in verbs.VERBS.items()]
     return "\n".join(parts)

@@ -177,7 +177,7 @@ class Session:
         here, argv, before = Path.cwd(), sys.argv, dict(os.environ)
         os.chdir(self.folder)
         sys.argv = words
-        os.environ.update(settings)
+        os.environ.update({"LAMINAR_CACHE": str(self._where.parent / "cache")} | settings)
         code = 0
         try:
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):

@@ -47,7 +47,7 @@ def test_every_example_is_listed() -> None:
 def copy(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The example in a folder of its own, so that no store is left in the repository."""
     found = tmp_path / request.param
-    shutil.copytree(EXAMPLES / request.param, found, ignore=shutil.ignore_patterns(".laminar", "__pycache__", "*.npz"))
+    shutil.copytree(EXAMPLES / request.param, found, ignore=shutil.ignore_patterns(".laminar", "__pycache__", "*.npz", "images"))
     return found
 
 
@@ -70,6 +70,17 @@ def test_npz(copy: Path, tmp_path: Path) -> None:
 def test_regression(copy: Path) -> None:
     strokes, head = Stack.load(copy / "laminar.toml").build().layers
     assert min(strokes.metrics["r2"], head.metrics["r2"]) > 0.9
+
+
+@pytest.mark.parametrize("copy", ["fragments"], indirect=True)
+def test_fragments(copy: Path, tmp_path: Path) -> None:
+    session = Session(copy, tmp_path / "home")
+    for line in ("python draw_images.py", "laminar data show sheets"):
+        code, printed = session.run(line)
+        assert code == 0, printed
+    assert (session.folder / "sheets-sheet.png").stat().st_size > 1000
+    strokes, head = Stack.load(copy / "laminar.toml").build().layers
+    assert min(strokes.metrics["accuracy"], head.metrics["accuracy"]) > 0.6  # chance is 1/3
 
 
 @pytest.mark.parametrize("copy", ["on-a-tag"], indirect=True)

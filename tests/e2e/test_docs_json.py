@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from docs_console import DOCS, Session, blocks
+from PIL import Image
 
 from laminar.cli.verbs import VERBS
 
@@ -65,11 +66,23 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     assert found.run("laminar build -q")[0] == 0
     example.edit("laminar.toml", "lr = 0.01, seed = 0, threads = 1 }   # quick", "lr = 0.02, seed = 0, threads = 1 }")
     assert found.run("laminar build -q")[0] == 0
+    write_sheets(example.root)
     np.save(example.root / "sample.npy", np.zeros((1, 8, 8), np.uint8))
     assert found.run("laminar push ../shared head")[0] == 0
     assert found.run("laminar tag head~1 first:v1")[0] == 0
     assert found.run("laminar export head out/head.pt2")[0] == 0
     return found
+
+
+def write_sheets(root: Path) -> None:
+    """A data set of fragments beside the others."""
+    rng = np.random.default_rng(0)
+    for label in ("a", "b"):
+        (root / "images" / label).mkdir(parents=True)
+        for i in range(3):
+            Image.fromarray(rng.integers(0, 256, (20, 24), dtype=np.uint8)).save(root / "images" / label / f"{i}.png")
+    with (root / "laminar.toml").open("a") as file:
+        file.write('[data.sheets]\nsource = "folder:images"\nfragment = { size = 8, rotate = 45 }\nsample = { per_class = 5 }\n')
 
 
 COMMANDS = {
@@ -86,6 +99,11 @@ COMMANDS = {
     "predict": ["predict head sample.npy"],
     "init": ["init another"],
     "report": ["report --out report.html"],
+    "data show": ["data show even", "data show sheets", "data show sheets --no-sheet"],
+    "data sample": ["data sample sheets", "data sample sheets --seed 3 --per-class 2"],
+    "data index": ["data index images --out index.json"],
+    "data serve": [],  # runs until it is ended: tests/multi/data looks at what it prints
+    "data pull": ["data pull sheets"],
     "push": ["push ../shared head"],
     "pull": ["pull ../shared digits/head"],
     "remote": ["remote add lab ../shared", "remote"],

@@ -16,10 +16,11 @@ from docs_console import DOCS, REPOSITORY, Session, blocks
 from laminar.cli.verbs import VERBS
 from laminar.core.errors import CATALOGUE
 from laminar.data.sources import kinds
-from laminar.data.spec import AugmentSpec, DataSpec, SplitSpec
+from laminar.data.spec import AugmentSpec, DataSpec, FragmentSpec, SampleSpec, SplitSpec
 from laminar.stack.specs import LayerSpec, ReplaceSpec, StackSpec, StackTable
 from laminar.train.recipe import Recipe, Target
 from laminar.train.schedules import Constant, Cosine, OneCycle, Step
+from laminar.train.strategies import Sync
 
 PAGES = sorted([*DOCS.rglob("*.md"), *REPOSITORY.glob("*.md"), *(REPOSITORY / "examples").rglob("*.md")])
 TABLES = {
@@ -27,9 +28,12 @@ TABLES = {
     "[data.NAME]": DataSpec,
     "split": SplitSpec,
     "augment": AugmentSpec,
+    "fragment": FragmentSpec,
+    "sample": SampleSpec,
     "[[layer]]": LayerSpec,
     "replace": ReplaceSpec,
     "train": Recipe,
+    "strategy": Sync,
     "target": Target,
 }
 

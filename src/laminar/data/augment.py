@@ -1,4 +1,7 @@
-"""Augmentation: flips, shifts and noise, drawn per sample and epoch, so that neither batch nor block nor order matters."""
+"""Augmentation: drawn per sample and epoch, so that neither batch nor block nor order nor the number of workers matters.
+
+In this order: cut out and turned (augment_affine.py), shifted, flipped, a square blackened, noise added.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,15 @@ from numpy.typing import NDArray
 
 from laminar.core.errors import LaminarError
 from laminar.core.seeds import derive
+from laminar.data import augment_affine
+from laminar.data.augment_affine import Affine
 from laminar.data.dataset import Array
 from laminar.data.order import counted
 from laminar.data.spec import AugmentSpec
 
 _POOL = 1 << 20
+# Which of a sample's random words are for what. Never moved: a run that was broken off goes on with the same ones.
+_SHIFT, _FLIP, _AFFINE, _CUTOUT = slice(0, 2), slice(2, 4), slice(4, 4 + augment_affine.DRAWS), slice(8, 10)
 
 
 @final
@@ -22,21 +29,24 @@ class Augment:
     """`move` changes samples as they are stored, `disturb` as a model sees them."""
 
     def __init__(self, spec: AugmentSpec, seed: int, sample_shape: tuple[int, ...], *, clip: bool) -> None:
-        moves = spec.flip != "none" or spec.shift > 0
+        moves = _that_move(spec)
         if moves and len(sample_shape) != 3:
+            what = ", ".join(moves)
             raise LaminarError(
                 "L109",
-                f"augment: flip and shift need images (C, H, W), but samples have shape {sample_shape}",
-                hint="remove flip and shift; noise works for any shape",
+                f"augment: images (C, H, W) are needed for {what}, but samples have shape {sample_shape}",
+                hint=f"remove {what}; noise works for any shape",
             )
-        if spec.shift and spec.shift >= min(sample_shape[1:]):
-            raise LaminarError(
-                "L109",
-                f"augment.shift: {spec.shift} pixels, but images are {sample_shape[2]}x{sample_shape[1]}",
-                hint="use a smaller shift",
-            )
+        for name, pixels in (("shift", spec.shift), ("cutout", spec.cutout)):
+            if pixels and pixels >= min(sample_shape[1:]):
+                raise LaminarError(
+                    "L109",
+                    f"augment.{name}: {pixels} pixels, but images are {sample_shape[2]}x{sample_shape[1]}",
+                    hint=f"use a smaller {name}",
+                )
         self._spec, self._seed, self._clip = spec, seed, clip
-        self.moves, self.disturbs = moves, spec.noise > 0
+        self.moves, self.disturbs = bool(moves), spec.noise > 0
+        self._affine = Affine(spec.crop, spec.rotate, sample_shape) if spec.crop < 1 or spec.rotate else None
         self._width = int(np.prod(sample_shape))
         # Noise is cut from one pool at a random place for each sample: a fifth of the price of drawing every number.
         self._pool = np.empty(0, dtype=np.float32)
@@ -48,19 +58,21 @@ class Augment:
         return derive(self._seed, "augment", epoch)
 
     def move(self, x: Array, index: NDArray[np.intp], stream: int) -> Array:
-        """`x` flipped and shifted; `index` are the samples' places in the data set. What is shifted in is zero."""
-        words = counted(stream, index, 4)
-        spec = self._spec
+        """`x` with all but noise, perhaps in the same memory; `index` are the samples' places in the data set.
+
+        What is shifted in is zero, and so is the square.
+        """
+        spec, words = self._spec, counted(stream, index, _CUTOUT.stop)
+        if self._affine:
+            x = self._affine(x, words[:, _AFFINE])
         if spec.shift:
-            span = np.uint64(2 * spec.shift + 1)
-            dy, dx = ((words[:, i] >> np.uint64(32)) % span for i in (0, 1))
-            padded = np.pad(x, ((0, 0), (0, 0), (spec.shift, spec.shift), (spec.shift, spec.shift)))
-            windows = sliding_window_view(padded, x.shape[2:], axis=(2, 3))
-            x = windows[np.arange(len(x)), :, dy.astype(np.intp), dx.astype(np.intp)]
-        for axis, name, word in ((3, "horizontal", 2), (2, "vertical", 3)):
+            x = _shifted(x, spec.shift, words[:, _SHIFT])
+        for axis, name, word in ((3, "horizontal", 0), (2, "vertical", 1)):
             if spec.flip in (name, "both"):
-                turned = np.flatnonzero(words[:, word] >> np.uint64(63))
+                turned = np.flatnonzero(words[:, _FLIP][:, word] >> np.uint64(63))
                 x[turned] = np.flip(x[turned], axis=axis)
+        if spec.cutout:
+            _cut_out(x, spec.cutout, words[:, _CUTOUT])
         return x
 
     def disturb(self, x: Array, index: NDArray[np.intp], stream: int) -> None:
@@ -72,3 +84,36 @@ class Augment:
         x += noise.reshape(x.shape)
         if self._clip:
             np.clip(x, 0, 1, out=x)
+
+
+def _that_move(spec: AugmentSpec) -> list[str]:
+    on = {
+        "flip": spec.flip != "none",
+        "shift": spec.shift > 0,
+        "crop": spec.crop < 1,
+        "rotate": spec.rotate > 0,
+        "cutout": spec.cutout > 0,
+    }
+    return [name for name, is_on in on.items() if is_on]
+
+
+def _below(words: NDArray[np.uint64], bound: int) -> NDArray[np.intp]:
+    return ((words >> np.uint64(32)) % np.uint64(bound)).astype(np.intp)
+
+
+def _shifted(x: Array, most: int, words: NDArray[np.uint64]) -> Array:
+    dy, dx = _below(words, 2 * most + 1).T
+    padded = np.pad(x, ((0, 0), (0, 0), (most, most), (most, most)))
+    windows = sliding_window_view(padded, x.shape[2:], axis=(2, 3))
+    moved: Array = windows[np.arange(len(x)), :, dy, dx]
+    return moved
+
+
+def _cut_out(x: Array, side: int, words: NDArray[np.uint64]) -> None:
+    """A square of zeros, its middle on any pixel, so that at an edge less is hidden.
+
+    (T. DeVries, G. Taylor: Improved regularization of convolutional neural networks with cutout, 2017.)
+    """
+    down, across = (_below(words[:, i], x.shape[2 + i]) - side // 2 for i in (0, 1))
+    for image, top, left in zip(x, down.tolist(), across.tolist(), strict=True):
+        image[:, max(top, 0) : top + side, max(left, 0) : left + side] = 0

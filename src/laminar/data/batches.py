@@ -14,6 +14,7 @@ What is in batch k of epoch e depends on (seed, e, k) alone; so a run that was b
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 import weakref
@@ -28,7 +29,8 @@ from numpy.typing import NDArray
 from laminar.core.seeds import derive
 from laminar.data.augment import Augment
 from laminar.data.dataset import Array, as_float
-from laminar.data.order import permutation
+from laminar.data.order import Shuffled
+from laminar.data.room import gather, is_mapped, will_need
 from laminar.data.spec import AugmentSpec
 
 WHOLE_EPOCH = 64 << 20  # bytes: up to this an epoch is one block
@@ -59,8 +61,17 @@ class Batches:
         shuffle: bool = True,
         epochs: int | None = None,
         block_bytes: int | None = None,
+        row_bytes: int | None = None,
+        part: tuple[int, int] | None = None,
+        background: bool = True,
     ) -> None:
-        """`epochs`: nothing is prepared after so many. `block_bytes` never changes a batch, only memory and pace."""
+        """`epochs`: nothing is prepared after so many. `block_bytes` never changes a batch, only memory and pace.
+
+        `row_bytes`: of a sample as it is stored, where `x` is something computed from it; large data is shuffled in another way, and
+        what is computed must come in the order of the samples. `part` (i, n): of every batch only the i-th of n parts, for one of n
+        processes that share the work; it may be empty. Without `background` batches are gathered when they are asked for, a few at a
+        time: where every core has a process of its own, a thread would only hold up the others.
+        """
         inputs = [x] if isinstance(x, np.ndarray) else list(x)
         if batch < 1 or not len(y) or any(len(a) != len(y) for a in inputs):
             raise ValueError(f"batch {batch}, {len(y)} labels, inputs of {[len(a) for a in inputs]} samples")
@@ -70,11 +81,14 @@ class Batches:
         change = None
         if augment is not None and not augment.changes_nothing:
             change = Augment(augment, derive(seed, "augment"), inputs[0].shape[1:], clip=inputs[0].dtype == np.uint8)
-        self._gather = _Gather(inputs, y, batch, seed, shuffle, change)
-        row = self._gather.row_bytes
+        stored = sum(a[:1].nbytes for a in inputs) if row_bytes is None else row_bytes
+        self._gather = _Gather(inputs, y, batch, seed, stored if shuffle else None, change, part or (0, 1))
+        row, own = self._gather.row_bytes, self._gather.own_rows
         if block_bytes is None:
-            block_bytes = WHOLE_EPOCH if row * len(y) <= WHOLE_EPOCH else BLOCK
-        self._per_block = min(self.count, max(1, block_bytes // max(1, row * batch)))  # batches
+            whole = row * own * self.count <= WHOLE_EPOCH and not any(is_mapped(a) for a in inputs)
+            block_bytes = _CHUNK if not background else WHOLE_EPOCH if whole else BLOCK
+        self._background = background
+        self._per_block = min(self.count, max(1, block_bytes // max(1, row * own)))  # batches
         self._epochs = epochs
         self._next = (-1, 0)
         self._closed = False
@@ -90,6 +104,9 @@ class Batches:
             raise ValueError("these batches are closed")
         if epoch < 0 or not 0 <= start_batch <= self.count:
             raise ValueError(f"epoch {epoch}, batch {start_batch} of {self.count}")
+        if not self._background:
+            yield from self._in_the_foreground(epoch, start_batch)
+            return
         first = start_batch
         while first < self.count:
             if self._worker is None or self._next != (epoch, first):
@@ -102,6 +119,14 @@ class Batches:
                 yield block
             finally:
                 worker.free.put(buffer)
+
+    def _in_the_foreground(self, epoch: int, first: int) -> Iterator[Block]:
+        order, never = self._gather.order(epoch), threading.Event()
+        buffer = self._gather.buffer(min(self._per_block * self._gather.own_rows, self.samples))
+        while first < self.count:
+            last = min(first + self._per_block, self.count)
+            yield self._gather.fill(buffer, order, epoch, first, last, never)
+            first = last
 
     def close(self) -> None:
         """End the thread and free the buffers. Also done when the batches are forgotten, and at the end of the process."""
@@ -130,7 +155,7 @@ class Batches:
 
 @dataclass
 class _Buffer:
-    """Memory for one block, and for the source rows of one chunk."""
+    """Memory for one block, and for the source rows of one chunk (of all, where they come from a mapped file)."""
 
     x: list[Array]
     y: Array
@@ -149,9 +174,14 @@ def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 class _Gather:
     """Fills buffers. Knows the data, not the thread."""
 
-    def __init__(self, inputs: list[Array], y: Array, batch: int, seed: int, shuffle: bool, change: Augment | None) -> None:
-        self.inputs, self.y, self.batch = inputs, y, batch
-        self._seed, self._shuffle, self._change = seed, shuffle, change
+    def __init__(
+        self, inputs: list[Array], y: Array, batch: int, seed: int, stored: int | None, change: Augment | None, part: tuple[int, int]
+    ) -> None:
+        """`stored`: bytes of a sample, which decide how it is shuffled; None: not at all."""
+        self.inputs, self.y, self.batch, self._part = inputs, y, batch, part
+        self.own_rows = -(-batch // part[1])  # of a batch, at most
+        self._seed, self._stored, self._change = seed, stored, change
+        self._mapped = [is_mapped(a) for a in inputs]
         self._types = [np.dtype(np.float32) if a.dtype in (np.uint8, np.float16) else a.dtype for a in inputs]
         sizes = [int(np.prod(a.shape[1:])) * t.itemsize for a, t in zip(inputs, self._types, strict=True)]
         self.row_bytes = sum(sizes)
@@ -160,17 +190,44 @@ class _Gather:
     def buffer(self, rows: int) -> _Buffer:
         x = [_aligned((rows, *a.shape[1:]), t) for a, t in zip(self.inputs, self._types, strict=True)]
         raw = [
-            np.empty((min(rows, self._rows), *a.shape[1:]), dtype=a.dtype) if a.dtype != t or (i == 0 and self._change) else None
+            np.empty((rows if self._mapped[i] else min(rows, self._rows), *a.shape[1:]), dtype=a.dtype)
+            if a.dtype != t or (i == 0 and self._change)
+            else None
             for i, (a, t) in enumerate(zip(self.inputs, self._types, strict=True))
         ]
         return _Buffer(x, np.empty((rows, *self.y.shape[1:]), dtype=self.y.dtype), raw)
 
-    def order(self, epoch: int) -> NDArray[np.intp]:
-        return permutation(len(self.y), self._seed, "shuffle", epoch) if self._shuffle else np.arange(len(self.y))
+    def _bounds(self, k: int) -> tuple[int, int]:
+        """The own rows of batch k, counted in the batch."""
+        rows, (i, n) = min(self.batch, len(self.y) - k * self.batch), self._part
+        return rows * i // n, rows * (i + 1) // n
 
-    def fill(self, buffer: _Buffer, order: NDArray[np.intp], epoch: int, first: int, last: int, stop: threading.Event) -> Block:
-        index = order[first * self.batch : last * self.batch]
+    def _ends(self, first: int, last: int) -> list[int]:
+        """Where each batch of a block ends, counted in own rows."""
+        return list(itertools.accumulate(b - a for a, b in map(self._bounds, range(first, last))))
+
+    def _own(self, first: int, last: int) -> NDArray[np.intp]:
+        """The own rows of a block, counted in all its rows."""
+        starts = (((k - first) * self.batch, *self._bounds(k)) for k in range(first, last))
+        return np.concatenate([np.arange(at + a, at + b) for at, a, b in starts])
+
+    def order(self, epoch: int) -> Shuffled | None:
+        return Shuffled(len(self.y), self._stored, self._seed, epoch) if self._stored is not None else None
+
+    def fill(self, buffer: _Buffer, order: Shuffled | None, epoch: int, first: int, last: int, stop: threading.Event) -> Block:
+        start, end = first * self.batch, min(last * self.batch, len(self.y))
+        index = np.arange(start, end) if order is None else order.part(start, end)
+        ends = self._ends(first, last)
+        if self._part[1] > 1:
+            index = index[self._own(first, last)]
+        for near, far in order.coming(end) if order is not None else ():
+            for source in self.inputs:
+                will_need(source, near, far)
         rows = len(index)
+        for i, source in enumerate(self.inputs):
+            if self._mapped[i]:
+                raw = buffer.raw[i]
+                gather(source, index, (buffer.x[i] if raw is None else raw)[:rows])
         stream = self._change.stream(epoch) if self._change else 0
         for start in range(0, rows, self._rows):
             if stop.is_set():
@@ -178,17 +235,18 @@ class _Gather:
             part = index[start : start + self._rows]
             for i, source in enumerate(self.inputs):
                 out, raw = buffer.x[i][start : start + len(part)], buffer.raw[i]
+                some = out if raw is None else raw[start : start + len(part)] if self._mapped[i] else raw[: len(part)]
+                if not self._mapped[i]:
+                    gather(source, part, some)
                 if raw is None:
-                    np.take(source, part, axis=0, out=out, mode="clip")  # "clip" takes without a copy; the index is ours
                     continue
-                some = np.take(source, part, axis=0, out=raw[: len(part)], mode="clip")
                 if i == 0 and self._change and self._change.moves:
                     some = self._change.move(some, part, stream)
                 as_float(some, out)
                 if i == 0 and self._change and self._change.disturbs:
                     self._change.disturb(out, part, stream)
         np.take(self.y, index, axis=0, out=buffer.y[:rows], mode="clip")
-        slices = [slice(i, min(i + self.batch, rows)) for i in range(0, rows, self.batch)]
+        slices = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
         return Block([x[:rows] for x in buffer.x], buffer.y[:rows], slices, index, epoch, first)
 
 
@@ -206,7 +264,7 @@ class _Worker:
 
     def start(self, epoch: int, first: int, epochs: int | None) -> None:
         for _ in range(self._buffers):
-            self.free.put(self._gather.buffer(min(self._per_block * self._gather.batch, len(self._gather.y))))
+            self.free.put(self._gather.buffer(min(self._per_block * self._gather.own_rows, len(self._gather.y))))
         self._thread = threading.Thread(target=self._work, args=(epoch, first, epochs), name="laminar-batches", daemon=True)
         self._thread.start()
 

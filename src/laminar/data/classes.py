@@ -9,7 +9,8 @@ from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 
 if TYPE_CHECKING:
-    from laminar.data.dataset import Split
+    from laminar.data.dataset import Array, Split
+    from laminar.data.room import Room
 
 
 def resolve_classes(wanted: Sequence[int | str] | None, names: tuple[str, ...] | None) -> tuple[int, ...] | None:
@@ -35,16 +36,21 @@ def resolve_classes(wanted: Sequence[int | str] | None, names: tuple[str, ...] |
         elif str(item) in names:
             position = names.index(str(item))
         else:
-            what = did_you_mean(item, names) if isinstance(item, str) else _what_there_is(names)
-            raise LaminarError("L104", f"classes: there is no class {item!r}; {what}", hint=f"classes are {_what_there_is(names)}")
+            known = _what_there_is(names)
+            what = did_you_mean(item, names) if isinstance(item, str) else f"known: {known}"
+            raise LaminarError(
+                "L104",
+                f"classes: there is no class {item!r}; {what}",
+                hint=f"take {item!r} out of classes" if what.startswith("known") else f"classes are {known}",
+            )
         if position in found:
             raise LaminarError("L104", f"classes: {item!r} is named twice", hint="name every class once")
         found.append(position)
     return tuple(found)
 
 
-def select(split: Split, positions: tuple[int, ...]) -> tuple[Split, Split]:
-    """The samples of those classes: with their old labels, and with labels 0..k-1."""
+def select(split: Split, positions: tuple[int, ...], room: Room | None = None) -> tuple[Array, Split]:
+    """The samples of those classes: their old labels, and the samples with labels 0..k-1."""
     import numpy as np
 
     from laminar.data.dataset import Split
@@ -54,10 +60,10 @@ def select(split: Split, positions: tuple[int, ...]) -> tuple[Split, Split]:
     new[list(positions)] = np.arange(len(positions))
     labels = new[split.y]
     if (labels >= 0).all():
-        return split, Split(split.x, labels)
+        return split.y, Split(split.x, labels)
     kept = np.flatnonzero(labels >= 0)
-    old = split.take(kept)
-    return old, Split(old.x, labels[kept])
+    old = split.take(kept, room)
+    return old.y, Split(old.x, labels[kept])
 
 
 def _what_there_is(names: Sequence[str], limit: int = 12) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from laminar.data.room import Room
 
 Array = NDArray[Any]
 
@@ -19,8 +22,9 @@ class Split:
     def __len__(self) -> int:
         return len(self.x)
 
-    def take(self, index: NDArray[np.intp]) -> Split:
-        return Split(self.x[index], self.y[index])
+    def take(self, index: NDArray[np.intp], room: Room | None = None) -> Split:
+        """The samples at `index`, in that order; copied into `room`."""
+        return Split(self.x[index] if room is None else room.take(self.x, index), self.y[index])
 
 
 @dataclass(frozen=True)

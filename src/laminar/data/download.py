@@ -23,8 +23,13 @@ TIMEOUT = 15.0  # seconds without a byte
 _CHUNK = 1 << 18
 
 
-def fetch(urls: Sequence[str], target: Path, sha256: str, progress: Progress, *, looked_in: Sequence[Path] = ()) -> None:
-    """Put the file at `target`. `sha256` is that of its content, unzipped if the name ends in .gz. Two processes may call this."""
+def fetch(
+    urls: Sequence[str], target: Path, sha256: str, progress: Progress, *, looked_in: Sequence[Path] = (), as_sent: bool = False
+) -> None:
+    """Put the file at `target`. Two processes may call this.
+
+    `sha256` is that of its content, unzipped if the name ends in .gz; or, `as_sent`, of the bytes that arrive.
+    """
     failures: list[str] = []
     with atomic.explaining_os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +39,7 @@ def fetch(urls: Sequence[str], target: Path, sha256: str, progress: Progress, *,
             part = target.with_name(f"{target.name}.part")
             for url in urls:
                 try:
-                    _download(url, part, sha256, progress)
+                    _download(url, part, sha256, progress, unzip=target.suffix == ".gz" and not as_sent)
                 except _NOT_HAD as error:
                     failures.append(f"{url} ({getattr(error, 'reason', None) or error})")
                 else:
@@ -56,16 +61,16 @@ class _Unlike(Exception):
 _NOT_HAD = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, _Unlike)
 
 
-def _download(url: str, part: Path, sha256: str, progress: Progress) -> None:
+def _download(url: str, part: Path, sha256: str, progress: Progress, *, unzip: bool) -> None:
     """Fill `part` and prove it; what is there already is kept if it turns out to be the beginning of the right file."""
     resumed = part.is_file() and part.stat().st_size > 0
     if resumed:
         with contextlib.suppress(_Unlike, urllib.error.HTTPError):
             _receive(url, part, progress)
-            return _prove(part, sha256)
+            return _prove(part, sha256, unzip=unzip)
     part.unlink(missing_ok=True)
     _receive(url, part, progress)
-    return _prove(part, sha256)
+    return _prove(part, sha256, unzip=unzip)
 
 
 def _receive(url: str, part: Path, progress: Progress) -> None:
@@ -87,11 +92,11 @@ def _receive(url: str, part: Path, progress: Progress) -> None:
         raise ConnectionError(f"broke off after {have:,} of {total:,} bytes")
 
 
-def _prove(part: Path, sha256: str) -> None:
+def _prove(part: Path, sha256: str, *, unzip: bool) -> None:
     """Keep nothing that is not what was asked for."""
     found = hashlib.sha256()
     try:
-        with gzip.open(part, "rb") if part.name.endswith(".gz.part") else open(part, "rb") as file:
+        with gzip.open(part, "rb") if unzip else open(part, "rb") as file:
             while chunk := file.read(1 << 20):
                 found.update(chunk)
         if found.hexdigest() == sha256:

@@ -11,8 +11,9 @@ from laminar.core.clock import SYSTEM, Clock
 from laminar.data.classes import resolve_classes
 from laminar.data.remember import Memory
 from laminar.data.sources import source_of
-from laminar.data.spec import DataSpec, SplitSpec, checked
+from laminar.data.spec import AugmentSpec, DataSpec, SplitSpec, checked
 
+CUT = 1  # raised when the same fragment of the same image would have other pixels
 FORMAT = 1  # raised when the same fingerprint would no longer mean the same samples
 
 
@@ -24,11 +25,11 @@ def fingerprint(spec: DataSpec, root: Path, cache: Path, *, clock: Clock = SYSTE
     names = None if positions is None or contents.classes is None else [contents.classes[p] for p in positions]
     how = spec.split or SplitSpec()
     split: dict[str, Any] | None = {"test": float(how.test), "seed": how.seed}
+    if how.by == "source" or spec.fragment is not None:
+        split = {"test": float(how.test), "seed": how.seed, "by": "source"}
     if contents.own_test:
         split = {"seed": how.seed} if spec.limit is not None else None  # the seed still chooses what `limit` keeps
-    augment = None if spec.augment is None or spec.augment.changes_nothing else msgspec.to_builtins(spec.augment)
-    if augment is not None:
-        augment["noise"] = float(augment["noise"])
+    augment = None if spec.augment is None or spec.augment.changes_nothing else _augment(spec.augment)
     return {
         "format": FORMAT,
         "source": source.kind,
@@ -38,4 +39,25 @@ def fingerprint(spec: DataSpec, root: Path, cache: Path, *, clock: Clock = SYSTE
         "split": split,
         "limit": spec.limit,
         "augment": augment,
+        **_later(spec),
     }
+
+
+def _later(spec: DataSpec) -> dict[str, Any]:
+    """Settings that came later, and are there only when set: older keys stand."""
+    said: dict[str, Any] = {}
+    if spec.fragment is not None:
+        said["fragment"] = msgspec.to_builtins(spec.fragment) | {"overlap": float(spec.fragment.overlap), "cut": CUT}
+    if spec.sample is not None:
+        said["sample"] = msgspec.to_builtins(spec.sample)
+    return said
+
+
+def _augment(spec: AugmentSpec) -> dict[str, Any]:
+    """Numbers that may be written 1 or 1.0 are the same; a setting that came later is there only when set, so that older keys stand."""
+    said = msgspec.to_builtins(spec)
+    said |= {name: float(said[name]) for name in ("noise", "crop", "rotate")}
+    for name in ("crop", "rotate", "cutout"):
+        if said[name] == getattr(AugmentSpec(), name):
+            del said[name]
+    return dict(said)

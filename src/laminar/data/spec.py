@@ -16,6 +16,25 @@ class SplitSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     test: Annotated[float, Meta(gt=0, lt=1)] = 0.2
     seed: int = 0
+    by: Literal["sample", "source"] | None = None  # source: all that comes from one image file is on one side; so it is for fragments
+
+
+class FragmentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Squares cut from the images of a folder or index, in a grid and turned. fragments/grid.py has the formula."""
+
+    size: Annotated[int, Meta(ge=2)]
+    overlap: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # of neighbours, as a share of the side
+    rotate: Annotated[int, Meta(ge=0, lt=360)] = 0  # degrees from one angle to the next; 0: not turned
+    edge: Literal["mirror", "black"] = "mirror"  # what a turned square shows where it leaves its image
+
+
+class SampleSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A random local data set: as many of each class, none twice, another seed another choice."""
+
+    per_class: Annotated[int, Meta(ge=1)]
+    seed: int = 0
+    test_per_class: Annotated[int, Meta(ge=1)] | None = None  # default: in the proportion of the split
+    sources: Annotated[int, Meta(ge=1)] | None = None  # fragments: from so many images of each class only
 
 
 class AugmentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,10 +43,13 @@ class AugmentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     flip: Literal["none", "horizontal", "vertical", "both"] = "none"
     shift: Annotated[int, Meta(ge=0)] = 0  # pixels at most, each way
     noise: Annotated[float, Meta(ge=0)] = 0.0  # standard deviation, where the sample's range is 0..1
+    crop: Annotated[float, Meta(gt=0, le=1)] = 1.0  # the smallest share of the side that is cut out and scaled back up
+    rotate: Annotated[float, Meta(ge=0, le=180)] = 0.0  # degrees at most, either way
+    cutout: Annotated[int, Meta(ge=0)] = 0  # side of a square that is blackened
 
     @property
     def changes_nothing(self) -> bool:
-        return self.flip == "none" and self.shift == 0 and self.noise == 0
+        return self == AugmentSpec()
 
 
 class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,6 +61,26 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     grey: bool = False  # folder: one channel
     args: dict[str, Any] = {}
     augment: AugmentSpec | None = None
+    mirrors: list[str] = []  # folder, index: where the images are fetched from, all alike
+    fragment: FragmentSpec | None = None
+    sample: SampleSpec | None = None
+    skip_bad: bool = False  # folder, index: images that cannot be read are left out and counted
+    memory: str | Annotated[int, Meta(ge=1)] | None = None  # "2GB": what is larger is memory-mapped. Changes no result, so no key
+
+
+def _refuse_conflicts(spec: DataSpec) -> None:
+    """Settings that cannot stand together, told before any data is looked at."""
+    found: tuple[str, str] | None = None
+    if spec.fragment is not None and spec.split is not None and spec.split.by == "sample":
+        found = 'split.by: "sample" would put fragments of one image on both sides', 'by = "source", or remove by'
+    elif spec.fragment is not None and spec.size is not None:
+        found = f"size: {spec.size}, but fragments have a size of their own", "remove size; fragment.size is the side"
+    elif spec.limit is not None and (spec.fragment is not None or spec.sample is not None):
+        found = f"limit: {spec.limit}, but what is taken of fragments and samples is said by sample", "remove limit; use sample.per_class"
+    elif spec.sample is not None and spec.sample.sources is not None and spec.fragment is None:
+        found = "sample.sources: applies to fragments of images", "remove sources, or add fragment"
+    if found is not None:
+        raise LaminarError("L109", found[0], hint=found[1])
 
 
 def checked(spec: DataSpec) -> DataSpec:
@@ -55,4 +97,5 @@ def checked(spec: DataSpec) -> DataSpec:
         raise LaminarError(
             "L109", f"args: {error}; values must be numbers, strings, booleans, lists or tables", hint="correct args in the [data] section"
         ) from error
+    _refuse_conflicts(spec)
     return spec

@@ -6,6 +6,8 @@ of classes never moves a sample from test to training.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +28,32 @@ def split_indices(y: Array, test: float, seed: int, *, stratified: bool) -> tupl
     side = np.zeros(len(y), dtype=bool)
     side[test_index] = True
     return np.flatnonzero(~side), test_index
+
+
+def source_sides(y: Sequence[int], contents: Sequence[str], test: float, seed: int) -> NDArray[np.bool_]:
+    """True for the sources of the test side, class by class. Sources of one content are on one side, that of the first of them."""
+    first: dict[str, int] = {}
+    group = [first.setdefault(content, len(first)) for content in contents]
+    label_of = dict(zip(reversed(group), reversed(y), strict=True))
+    _, tests = split_indices(np.array([label_of[g] for g in range(len(first))], dtype=np.int64), test, seed, stratified=True)
+    side = np.zeros(len(first), dtype=np.bool_)
+    side[tests] = True
+    return side[np.array(group, dtype=np.intp)]
+
+
+def balanced_indices(y: Array, per_class: int, seed: int, *, names: Sequence[str], label: str) -> Index:
+    """`per_class` positions of every class, ascending, none twice."""
+    chosen = []
+    for name, group in _groups(y, stratified=True):
+        if len(group) < per_class:
+            least = min(len(some) for _, some in _groups(y, stratified=True))
+            raise LaminarError(
+                "L113",
+                f"sample: {per_class:,} of class '{names[name]}' are asked for, but there are {len(group):,}",
+                hint=f"per_class = {least} is the most that every class has",
+            )
+        chosen.append(group[permutation(len(group), seed, label, name)[:per_class]])
+    return np.sort(np.concatenate(chosen))
 
 
 def limit_indices(y: Array, limit: int, seed: int, *, stratified: bool, label: str) -> Index:

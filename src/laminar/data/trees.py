@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
 from laminar.data.remember import Memory, at_rest
+
+T = TypeVar("T")
 
 # Lines "path\0size mtime ctime inode", the path relative and with "/". Text, because ten thousand tuples cost 10 ms more.
 Listing = list[str]
@@ -25,7 +29,7 @@ class _Whole(msgspec.Struct):
 
 
 class _Parts(msgspec.Struct):
-    files: dict[str, str]  # line of the listing -> sha256
+    files: dict[str, msgspec.Raw]  # line of the listing -> what was learned of the file
 
 
 def listing(folder: Path, suffixes: tuple[str, ...], *, prefix: str = "") -> Listing:
@@ -40,12 +44,17 @@ def path_in(line: str) -> str:
     return line.partition("\0")[0]
 
 
+def size_in(line: str) -> int:
+    return _signature(line)[0]
+
+
 def _walk(folder: str, prefix: str, suffixes: tuple[str, ...], found: Listing, above: tuple[tuple[int, int], ...]) -> None:
     # Names and one stat each, by descriptor: the kernel need not walk the whole path again, and no entry objects are made.
     # Together that is nearly half the time of os.scandir with paths.
     by_descriptor = os.stat in os.supports_dir_fd and os.listdir in os.supports_fd
-    handle = os.open(folder, os.O_RDONLY) if by_descriptor else None
+    handle = None
     try:
+        handle = os.open(folder, os.O_RDONLY) if by_descriptor else None
         here = os.stat(folder if handle is None else handle)
         identity = (here.st_dev, here.st_ino)
         if identity in above:  # a link to a folder that contains it
@@ -75,23 +84,51 @@ def _walk(folder: str, prefix: str, suffixes: tuple[str, ...], found: Listing, a
 def tree_digest(folder: Path, files: Listing, memory: Memory, *, at: int) -> str:
     """sha256 of the relative paths and the files' contents, in the order given; `files` were listed in `folder` after `at`."""
     signature = hashlib.sha256(_bytes("\n".join(files))).hexdigest()
-    name = digest.of_json(["tree", 1, str(folder)])
+    name = _name("tree", folder)
     whole = memory.read(name, _Whole)
     if whole is not None and whole.signature == signature:
         return whole.digest
-    parts = memory.read(f"{name}-files", _Parts) or _Parts(files={})
-    known = {line: sha for line in files if (sha := parts.files.get(line)) is not None}
-    known.update(_hash(folder, [line for line in files if line not in known]))
-    total = hashlib.sha256()
-    for line in files:
-        total.update(_bytes(f"{path_in(line)}\0{known[line]}\n"))
-    result = total.hexdigest()
-    # What changed while it was hashed is not remembered, nor what is too young to be told from its next version.
-    resting = [line for line in files if _at_rest(line, at) and _stands(folder, line)]
-    memory.write(f"{name}-files", _Parts(files={line: known[line] for line in resting}))
-    if len(resting) == len(files):
+    known = file_digests(folder, files, memory, at=at)
+    result = digest_of_files((path_in(line), sha) for line, sha in zip(files, known, strict=True))
+    if all(_at_rest(line, at) and _stands(folder, line) for line in files):
         memory.write(name, _Whole(signature=signature, digest=result))
     return result
+
+
+def digest_of_files(files: Iterable[tuple[str, str]]) -> str:
+    """The digest of a tree from (path, sha256) of its files in their order, wherever they lie."""
+    total = hashlib.sha256()
+    for path, sha in files:
+        total.update(_bytes(f"{path}\0{sha}\n"))
+    return total.hexdigest()
+
+
+def file_digests(folder: Path, files: Listing, memory: Memory | None, *, at: int) -> list[str]:
+    return file_facts(folder, files, memory, str, _sha256, of="tree", at=at)
+
+
+def file_facts(
+    folder: Path, files: Listing, memory: Memory | None, kind: type[T], learn: Callable[[Path], T], *, of: str, at: int
+) -> list[T]:
+    """What `learn` says of every file, in their order; what it said before is believed while a file stands."""
+    name = f"{_name(of, folder)}-files"
+    before = memory.read(name, _Parts) if memory is not None else None
+    known: dict[str, T] = {}
+    if before is not None:
+        with contextlib.suppress(msgspec.MsgspecError):
+            known = {line: msgspec.json.decode(raw, type=kind) for line in files if (raw := before.files.get(line)) is not None}
+    fresh = [line for line in files if line not in known]
+    if fresh:
+        known.update(_each(folder, fresh, learn))
+        if memory is not None:
+            # What changed while it was read is not remembered, nor what is too young to be told from its next version.
+            resting = [line for line in files if _at_rest(line, at) and _stands(folder, line)]
+            memory.write(name, _Parts(files={line: msgspec.Raw(msgspec.json.encode(known[line])) for line in resting}))
+    return [known[line] for line in files]
+
+
+def _name(of: str, folder: Path) -> str:
+    return digest.of_json([of, 1, str(folder)])
 
 
 def _bytes(text: str) -> bytes:
@@ -114,13 +151,17 @@ def _stands(folder: Path, line: str) -> bool:
         return False
 
 
-def _hash(folder: Path, lines: list[str]) -> Iterable[tuple[str, str]]:
-    def some(part: list[str]) -> list[tuple[str, str]]:
+def _sha256(path: Path) -> str:
+    return digest.of_file(path)
+
+
+def _each(folder: Path, lines: list[str], learn: Callable[[Path], T]) -> Iterable[tuple[str, T]]:
+    def some(part: list[str]) -> list[tuple[str, T]]:
         return [(line, one(folder / path_in(line))) for line in part]
 
-    def one(path: Path) -> str:
+    def one(path: Path) -> T:
         try:
-            return digest.of_file(path)
+            return learn(path)
         except FileNotFoundError as error:
             raise LaminarError("L101", f"{path} vanished while it was read", hint="wait until the data is complete") from error
         except OSError as error:

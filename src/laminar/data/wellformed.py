@@ -8,24 +8,31 @@ import numpy as np
 
 from laminar.core.errors import LaminarError
 from laminar.data.dataset import Array, Opened, Split
+from laminar.data.room import Room, row_slices
 
 
-def tidy_samples(given: Any, where: str) -> Array:
-    """uint8 or float32; (N, D), or (N, C, H, W) with a channel added or moved to the front where it stands last."""
-    x: Array = np.asarray(given)
+def tidy_samples(given: Any, where: str, room: Room | None = None) -> Array:
+    """uint8 or float32; (N, D), or (N, C, H, W) with a channel added or moved to the front where it stands last.
+
+    What must be changed is written into `room`, a few rows at a time.
+    """
+    x: Array = np.asanyarray(given)
     if x.dtype.kind not in "biuf":
         raise LaminarError("L110", f"{where}: samples are of dtype {x.dtype}, expected numbers", hint="store x as uint8 or float32")
     if x.ndim == 0:
         raise LaminarError("L110", f"{where}: samples are a single number, expected an array of samples", hint="x needs shape (N, ...)")
-    if x.dtype != np.uint8:
-        x = x.astype(np.float32, copy=False)
-    if x.ndim == 1:
-        return x[:, None]
-    if x.ndim == 3:
-        return x[:, None]
-    if x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4):
-        return np.ascontiguousarray(x.transpose(0, 3, 1, 2))
-    return x
+    if x.ndim in (1, 3):
+        x = x[:, None]
+    last = x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4)
+    kind = np.dtype(np.uint8 if x.dtype == np.uint8 else np.float32)
+    if x.dtype == kind and not last and x.flags.c_contiguous:
+        return x
+    turned = x.transpose(0, 3, 1, 2) if last else x
+    out = (room or Room()).empty(turned.shape, kind)
+    with np.errstate(over="ignore"):  # what is too large for float32 becomes infinity, and is refused as such
+        for part in row_slices(out):
+            out[part] = turned[part]
+    return out
 
 
 def tidy_labels(given: Any, where: str) -> Array:
@@ -71,6 +78,7 @@ def named_labels(parts: list[Any], where: str, names: tuple[str, ...] | None = N
             raise LaminarError("L110", f"{where}: label {t.min()} of sample {int(t.argmin())} is negative", hint="number classes from 0")
     top = max((int(t.max()) for t in tidy if t.size), default=-1) + 1
     if names is None:
+        refuse_far_labels(tidy, where)
         return tidy, tuple(map(str, range(top)))
     if top > len(names):
         raise LaminarError(
@@ -79,6 +87,19 @@ def named_labels(parts: list[Any], where: str, names: tuple[str, ...] | None = N
             hint="name every class, or correct the labels",
         )
     return tidy, names
+
+
+def refuse_far_labels(parts: list[Array], where: str) -> None:
+    """A class more than there are samples: some would be empty, and one mistyped label could ask for a billion of them."""
+    samples = sum(len(part) for part in parts)
+    for part in parts:
+        top = int(part.max()) if part.size else 0
+        if top >= max(samples, 2):
+            raise LaminarError(
+                "L104",
+                f"{where}: label {top} of sample {int(part.argmax())} is out of range: {samples} samples cannot have so many classes",
+                hint="correct the label; classes are numbered from 0 without gaps",
+            )
 
 
 def check_opened(opened: Opened, where: str) -> None:
@@ -108,10 +129,10 @@ def _refuse_unreal(split: Split, where: str) -> None:
     for what, values in (("sample", split.x), ("target of sample", split.y)):
         if values.dtype.kind != "f":
             continue
-        for start in range(0, len(values), 4096):
-            good = np.isfinite(values[start : start + 4096])
+        for part in row_slices(values):
+            good = np.isfinite(values[part])
             if not good.all():
-                bad = start + int(np.argmin(good.reshape(len(good), -1).all(axis=1)))
+                bad = part.start + int(np.argmin(good.reshape(len(good), -1).all(axis=1)))
                 raise LaminarError(
                     "L110", f"{where}: {what} {bad} has a value that is not finite", hint="clean the data: no NaN, no infinity"
                 )

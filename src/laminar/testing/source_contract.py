@@ -21,8 +21,9 @@ from laminar.data.dataset import Dataset
 from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
 from laminar.data.remember import Memory
+from laminar.data.room import Room
 from laminar.data.sources import source_of
-from laminar.data.sources.protocol import silent
+from laminar.data.sources.protocol import Opening
 from laminar.data.spec import DataSpec, SplitSpec
 
 LATER = 4e9  # seconds: a clock for which every file has been at rest for long
@@ -67,7 +68,7 @@ class SourceContract:
         spec, root = self._project(tmp_path)
         memory = Memory(tmp_path / "cache")
         contents = source_of(spec, root).contents(memory)
-        opened = source_of(spec, root).open(memory, silent)
+        opened = source_of(spec, root).open(Opening(Room(), memory))
         assert contents.classes == opened.classes
         assert contents.own_test == (opened.test is not None)
 

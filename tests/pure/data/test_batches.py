@@ -35,7 +35,7 @@ def equal(one: list[tuple[list[np.ndarray], np.ndarray]], two: list[tuple[list[n
 
 
 def threads() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name == "laminar-batches"]
+    return [t for t in threading.enumerate() if t.name.startswith("laminar-batches")]
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,9 @@ def test_a_number_is_a_name_where_names_are_numbers() -> None:
     ("wanted", "names", "says"),
     [
         (["dgo"], PETS, "did you mean 'dog'"),
-        ([3], PETS, "cat, dog, eel"),
+        ([3], PETS, "no class 3; known: cat, dog, eel"),
+        ([0, 2, 11], tuple("0123456789"), "no class 11; known: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9"),
+        ([111], tuple(map(str, range(100))), "no class 111; known: 0 to 99"),
         ([-1], PETS, "no class -1"),
         ([0, "cat"], PETS, "named twice"),
         ([], PETS, "empty"),

@@ -17,6 +17,7 @@ from laminar.core.errors import LaminarError
 from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
 from laminar.data.spec import AugmentSpec, DataSpec, SplitSpec
+from tests.unprivileged import unprivileged
 
 
 def refused(spec: DataSpec, root: Path, code: str, *says: str) -> LaminarError:
@@ -78,6 +79,9 @@ def _cut(data: bytes) -> bytes:
         ("train-images-idx3-ubyte", lambda d: d + b"xy", ["left over", "1,458 bytes", "expected 1,456"]),
         ("train-images-idx3-ubyte", lambda _: b"", ["it is empty"]),
         ("train-images-idx3-ubyte", lambda _: b"PNG!" * 9, ["not an idx file", "50 4e 47 21"]),
+        ("train-images-idx3-ubyte", lambda d: d[:3] + b"\x09" + d[4:], ["no idx file", "00 00 08 09", "9 dimensions", "(40, 6, 6, "]),
+        ("train-images-idx3-ubyte", lambda d: d[:3] + b"\x28" + b"\0" * 160, ["40 dimensions", "(0, 0, 0, 0, …)"]),
+        ("train-images-idx3-ubyte", lambda d: d[:3] + b"\xff" + d[4:], ["255 dimensions", "1,456 bytes"]),
         ("train-images-idx3-ubyte", lambda d: d[:9], ["inside its header", "9 bytes", "expected 16"]),
         ("train-images-idx3-ubyte.gz", lambda d: gzip.compress(d)[:-300], ["is truncated", "expected 1,456"]),
         ("train-images-idx3-ubyte.gz", lambda d: gzip.compress(d)[:-6] + b"\0" * 6, ["is damaged", "incorrect data check"]),
@@ -202,11 +206,37 @@ def test_a_class_of_test_that_was_never_trained(tmp_path: Path) -> None:
     refused(DataSpec(source="folder:pets"), tmp_path, "L104", "'dgo'", "did you mean 'dog'")
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     write_idx_folder(tmp_path, zipped=False)
     (tmp_path / "train-images-idx3-ubyte").chmod(0)
-    refused(DataSpec(source="idx:."), tmp_path, "L102", "Permission denied")
+    done = unprivileged("-c", OPEN_IDX, cwd=tmp_path).stdout
+    assert done.startswith("L102 ")
+    assert "Permission denied" in done
+
+
+OPEN_IDX = """
+from pathlib import Path
+from laminar.core.errors import LaminarError
+from laminar.data.open import open_data
+from laminar.data.spec import DataSpec
+try:
+    open_data(DataSpec(source="idx:."), Path())
+except LaminarError as error:
+    print(error.code, error.message)
+"""
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("mode", [0o000, 0o100, 0o400])
+@pytest.mark.parametrize("which", ["pets", "pets/cat", "pets/train"])
+def test_a_folder_that_may_not_be_listed(which: str, mode: int, tmp_path: Path) -> None:
+    write_images(tmp_path / "pets" / "train" if which == "pets/train" else tmp_path / "pets")
+    folder = tmp_path / which
+    folder.chmod(mode)
+    try:
+        refused(DataSpec(source="folder:pets"), tmp_path, "L102", str(folder), "Permission denied")
+    finally:
+        folder.chmod(0o700)
 
 
 def test_grey_and_sixteen_bit_images(tmp_path: Path) -> None:
@@ -273,3 +303,14 @@ def test_idx_of_other_types_is_read(tmp_path: Path) -> None:
     assert data.train.x.dtype == np.float32
     assert data.train.x.dtype.isnative
     assert data.sample_shape == (3,)
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv"])
+def test_a_label_far_out_of_range_is_told_at_once(kind: str, tmp_path: Path) -> None:
+    """A billion classes must not be made first."""
+    if kind == "npz":
+        spec = npz(tmp_path, x=np.zeros((3, 2), np.float32), y=np.array([0, 1, 10**12]))
+    else:
+        (tmp_path / "d.csv").write_text("a,b,label\n1,2,0\n1,3,1\n1,4,1000000000000\n")
+        spec = DataSpec(source="csv:d.csv")
+    refused(spec, tmp_path, "L104", "label 1000000000000 of sample 2", "3 samples")

@@ -19,6 +19,7 @@ from laminar.core.errors import LaminarError
 from laminar.data import trees
 from laminar.data.fingerprint import fingerprint
 from laminar.data.formats import idx as idx_format
+from laminar.data.room import Room
 from laminar.data.spec import AugmentSpec, DataSpec, SplitSpec
 
 IDX = DataSpec(source="idx:mine")
@@ -36,9 +37,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     seen: list[Path] = []
     read_idx, of_file = idx_format.read_idx, trees.digest.of_file
 
-    def reading(path: Path) -> tuple[np.ndarray, str]:
+    def reading(path: Path, room: Room) -> tuple[np.ndarray, str]:
         seen.append(path)
-        return read_idx(path)
+        return read_idx(path, room)
 
     def hashing(path: Path) -> str:
         seen.append(path)
@@ -206,8 +207,8 @@ def test_a_file_that_never_rests_is_refused(tmp_path: Path, monkeypatch: pytest.
     write_idx_folder(tmp_path / "mine")
     read = idx_format.read_idx
 
-    def meddling(path: Path) -> tuple[np.ndarray, str]:
-        found = read(path)
+    def meddling(path: Path, room: Room) -> tuple[np.ndarray, str]:
+        found = read(path, room)
         os.utime(path)
         return found
 

@@ -11,6 +11,10 @@ from laminar.core.clock import FakeClock
 from laminar.core.errors import LaminarError
 from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
+from laminar.data.remember import Memory
+from laminar.data.room import Room
+from laminar.data.sources import python, source_of
+from laminar.data.sources.protocol import Opening
 from laminar.data.spec import DataSpec
 
 LATER = FakeClock(4e9)
@@ -42,6 +46,9 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
+TWICE = 2  # a quick function is called twice when it is first seen, or changed
+
+
 def calls(root: Path) -> int:
     return len((root / "calls").read_text()) if (root / "calls").exists() else 0
 
@@ -53,21 +60,23 @@ def content(root: Path, source: str = "python:tables:rows", **args: object) -> s
 def test_a_known_call_is_not_made_again(root: Path) -> None:
     first = content(root)
     assert content(root) == first
-    assert calls(root) == 1
+    assert calls(root) == TWICE
 
 
 def test_key_and_training_share_one_call(root: Path) -> None:
     spec, cache = DataSpec(source="python:tables:rows"), root.parent / "cache"
     fingerprint(spec, root, cache)
     open_data(spec, root, cache=cache)
-    assert calls(root) == 1
+    assert calls(root) == TWICE
+    fingerprint(spec, root, cache)  # the file is young, so the call is not remembered; but that it repeats is
+    assert calls(root) == TWICE + 1
 
 
 def test_a_changed_file_that_it_reads_is_seen(root: Path) -> None:
     before = content(root)
     (root / "rows.csv").write_text((root / "rows.csv").read_text().replace("3,2,0", "3,5,0"))
     assert content(root) != before
-    assert calls(root) == 2
+    assert calls(root) == 2 * TWICE
 
 
 def test_a_changed_helper_is_seen_even_within_a_second(root: Path) -> None:
@@ -81,14 +90,14 @@ def test_the_same_samples_have_the_same_fingerprint(root: Path) -> None:
     before = content(root)
     (root / "helper.py").write_text("def factor():\n    return 0.5 + 0.5\n")
     assert content(root) == before
-    assert calls(root) == 2
+    assert calls(root) == 2 * TWICE
 
 
 def test_a_comment_costs_no_call(root: Path) -> None:
     content(root)
     (root / "tables.py").write_text(CODE + "\n# nothing\n")
     content(root)
-    assert calls(root) == 1
+    assert calls(root) == TWICE
 
 
 def test_a_new_file_in_a_folder_that_it_lists_is_seen(root: Path) -> None:
@@ -196,13 +205,54 @@ def test_wrong_arguments_name_the_nearest(root: Path) -> None:
     assert calls(root) == 0
 
 
-def test_a_function_that_is_not_one_is_found_out(root: Path) -> None:
-    (root / "dice.py").write_text(
-        "import os, numpy as np\ndef f():\n    return np.frombuffer(os.urandom(16), np.uint8).reshape(8, 2), np.arange(8) % 2\n"
-    )
+DICE = "import os, numpy as np\ndef f():\n    return np.frombuffer(os.urandom(16), np.uint8).reshape(8, 2), np.arange(8) % 2\n"
+
+
+def test_a_function_that_is_not_one_is_found_out_at_once(root: Path) -> None:
+    (root / "dice.py").write_text(DICE)
     spec, cache = DataSpec(source="python:dice:f"), root.parent / "cache"
-    fingerprint(spec, root, cache)
-    open_data(spec, root, cache=cache)  # takes over what the fingerprint saw
-    with pytest.raises(LaminarError, match="pass a seed") as caught:
-        open_data(spec, root, cache=cache)
+    for look in (lambda: fingerprint(spec, root, cache, clock=LATER), lambda: open_data(spec, root, cache=cache)):
+        with pytest.raises(LaminarError, match="pass a seed") as caught:
+            look()
+        assert caught.value.code == "L108"
+
+
+def test_unseeded_numpy_is_found_out_and_seeded_is_not(root: Path) -> None:
+    (root / "draws.py").write_text(
+        "import numpy as np, random\n"
+        "def free():\n    return np.random.rand(8, 2), np.arange(8) % 2\n"
+        "def free_too():\n    y = [random.randrange(2) for _ in range(64)]\n    return np.zeros((64, 2)), np.array(y)\n"
+        "def bound(seed=1):\n    np.random.seed(seed)\n    return np.random.rand(8, 2), np.arange(8) % 2\n"
+    )
+    for name in ("free", "free_too"):
+        with pytest.raises(LaminarError, match="returned other data than before"):
+            content(root, f"python:draws:{name}")
+    assert content(root, "python:draws:bound") == content(root, "python:draws:bound", seed=1) != content(root, "python:draws:bound", seed=2)
+
+
+@pytest.mark.parametrize(("limit", "says"), [("CHEAP_SECONDS", "it took 0.0 s"), ("CHEAP_BYTES", "it returned 0 MB")])
+def test_a_dear_function_is_called_once_and_that_is_said(limit: str, says: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python, limit, 0)
+    (root / "dice.py").write_text(DICE)
+    memory = Memory(root.parent / "cache")
+    for name in ("dice:f", "tables:rows"):
+        spec = DataSpec(source=f"python:{name}")
+        source_of(spec, root).contents(memory)
+        first = Opening(Room(), memory)
+        source_of(spec, root).open(first)  # takes over what the fingerprint saw
+        assert len(first.notes) == 1
+        assert says in first.notes[0]
+    assert calls(root) == 1
+    with pytest.raises(LaminarError, match="pass a seed") as caught:  # seen a second time, it is found out all the same
+        source_of(DataSpec(source="python:dice:f"), root).open(Opening(Room(), memory))
     assert caught.value.code == "L108"
+
+
+def test_what_was_proved_is_not_noted(root: Path) -> None:
+    spec, memory = DataSpec(source="python:tables:rows"), Memory(root.parent / "cache", clock=LATER)
+    source_of(spec, root).contents(memory)
+    for _ in range(2):
+        how = Opening(Room(), memory)
+        source_of(spec, root).open(how)
+        assert how.notes == []
+    assert calls(root) == TWICE + 1

@@ -9,8 +9,7 @@ import numpy as np
 
 from laminar.core import digest
 from laminar.data.dataset import Array, Opened
-
-CHUNK = 1 << 24
+from laminar.data.room import row_slices
 
 
 def arrays_digest(arrays: Mapping[str, Array]) -> str:
@@ -20,10 +19,9 @@ def arrays_digest(arrays: Mapping[str, Array]) -> str:
         array = arrays[name]
         little = array.dtype.newbyteorder("<")
         total.update(digest.canonical([name, little.str, list(array.shape)]))
-        rows = max(1, CHUNK // max(1, array[:1].nbytes)) if array.ndim else 1
-        for start in range(0, len(array) if array.ndim else 1, rows):
-            part = array[start : start + rows] if array.ndim else array
-            total.update(np.ascontiguousarray(part, dtype=little).reshape(-1).view(np.uint8).data)
+        rows = array if array.ndim else array[None]
+        for part in row_slices(rows):
+            total.update(np.ascontiguousarray(rows[part], dtype=little).reshape(-1).view(np.uint8).data)
     return total.hexdigest()
 
 

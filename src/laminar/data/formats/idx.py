@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from math import prod
 from pathlib import Path
 
@@ -11,53 +10,59 @@ import numpy as np
 
 from laminar.core.errors import LaminarError
 from laminar.data.dataset import Array
+from laminar.data.formats.streams import MOST, Unzipped
+from laminar.data.room import Room
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_LONGEST = 4 + 4 * 255  # bytes of a header
+_NO_FILE, _NO_ARRAY = 1 << 50, 32  # bytes, dimensions: a header that speaks of more is wrong
 _HINT = "the file is damaged or incomplete: fetch or write it again"
 
 
-def read_idx(path: Path) -> tuple[Array, str]:
+def read_idx(path: Path, room: Room | None = None) -> tuple[Array, str]:
     """The array, and the sha256 of the file's content once unzipped."""
-    data, broken = _unzipped(path)
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _TYPES:
-        found = f"it begins with {bytes(data[:4]).hex(' ')}" if data else "it is empty"
-        raise LaminarError("L102", f"{path} is not an idx file: {broken or found}; expected 00 00 08 01 or the like", hint=_HINT)
-    dtype, rank = np.dtype(_TYPES[data[2]]), data[3]
+    content = Unzipped(path)
+    parts = content.parts()
+    head = b""
+    for part in parts:
+        head += part
+        if len(head) >= _LONGEST:
+            break
+    if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _TYPES:
+        found = f"it begins with {head[:4].hex(' ')}" if head else "it is empty"
+        raise LaminarError("L102", f"{path} is not an idx file: {content.broken or found}; expected 00 00 08 01 or the like", hint=_HINT)
+    dtype, rank = np.dtype(_TYPES[head[2]]), head[3]
     start = 4 + 4 * rank
-    if len(data) < start:
-        raise LaminarError("L102", f"{path} ends inside its header: {len(data)} bytes, expected {start} or more", hint=_HINT)
-    shape = [int(n) for n in np.frombuffer(data, dtype=">u4", count=rank, offset=4)]
+    if len(head) < start:
+        raise LaminarError("L102", f"{path} ends inside its header: {len(head)} bytes, expected {start} or more", hint=_HINT)
+    shape = tuple(int(n) for n in np.frombuffer(head, dtype=">u4", count=rank, offset=4))
     expected = start + prod(shape) * dtype.itemsize
-    if len(data) != expected or broken:
-        wrong = "has bytes left over" if len(data) > expected else "is damaged" if "error" in broken.lower() else "is truncated"
-        unzipped = " unzipped" if path.suffix == ".gz" else ""
+    if expected > _NO_FILE or rank > _NO_ARRAY:
+        said = ", ".join(map(str, shape[:4])) + (", …" if rank > 4 else "")
         raise LaminarError(
             "L102",
-            f"{path} {wrong}: {len(data):,} bytes{unzipped}, expected {expected:,} for shape {tuple(shape)}{broken and f' ({broken})'}",
+            f"{path} is no idx file, or its header is damaged: it begins with {head[:4].hex(' ')}, which means {rank} dimensions, "
+            f"and they would be ({said}), more than any file holds; the file has {path.stat().st_size:,} bytes",
             hint=_HINT,
         )
-    array = np.frombuffer(data, dtype=dtype, offset=start).reshape(shape)
-    return array, hashlib.sha256(data).hexdigest()
-
-
-def _unzipped(path: Path) -> tuple[bytearray, str]:
-    """All the bytes that can be had, and what went wrong after them."""
-    data = bytearray()
-    try:
-        with open(path, "rb") as file:
-            if file.read(2) != b"\x1f\x8b":
-                file.seek(0)
-                data += file.read()
-                return data, ""
-            file.seek(0)
-            # Not the gzip module: on a broken file it drops what it had of the last megabyte.
-            stream = zlib.decompressobj(wbits=31)
-            while chunk := stream.unused_data or file.read(1 << 16):
-                if stream.eof:
-                    stream = zlib.decompressobj(wbits=31)
-                data += stream.decompress(chunk)
-        return data, "" if stream.eof else "the gzip stream ends early"
-    except zlib.error as error:
-        return data, str(error)
-    except OSError as error:
-        raise LaminarError("L102", f"{path} cannot be read: {error.strerror}", hint="check the file and its permissions") from error
+    # No room is made for what the file cannot hold, whatever its header says.
+    array = (room or Room()).empty(shape, dtype) if expected <= path.stat().st_size * MOST + start else None
+    flat = None if array is None else array.reshape(-1).view(np.uint8)
+    found_sha = hashlib.sha256(head[:start])
+    length, part = start, head[start:]
+    while True:
+        if flat is not None and part and length < expected:
+            some = part[: expected - length]
+            flat[length - start : length - start + len(some)] = np.frombuffer(some, dtype=np.uint8)
+        found_sha.update(part)
+        length += len(part)
+        following = next(parts, None)
+        if following is None:
+            break
+        part = following
+    if array is None or length != expected or content.broken:
+        wrong = "has bytes left over" if length > expected else "is damaged" if "error" in content.broken.lower() else "is truncated"
+        unzipped = " unzipped" if path.suffix == ".gz" else ""
+        why = f" ({content.broken})" if content.broken else ""
+        raise LaminarError("L102", f"{path} {wrong}: {length:,} bytes{unzipped}, expected {expected:,} for shape {shape}{why}", hint=_HINT)
+    return array, found_sha.hexdigest()

@@ -22,20 +22,34 @@ Factory = Callable[["DataSpec", str, Path], "Source"]
 
 # Written as text, so that asking for one source imports that one only.
 _FACTORIES: dict[str, str | Factory] = {
+    "cifar10": "laminar.data.sources.cifar10:Cifar10",
+    "csv": "laminar.data.sources.csv:Csv",
     "digits": "laminar.data.sources.digits:Digits",
     "fashion-mnist": "laminar.data.sources.mnist:fashion_mnist",
-    "folder": "laminar.data.sources.folder:ImageFolder",
+    "flowers": "laminar.data.sources.flowers:Flowers",
+    "folder": "laminar.data.sources.folder:folder",
     "glyphs": "laminar.data.sources.glyphs:Glyphs",
+    "hf": "laminar.data.sources.tables:hf",
     "idx": "laminar.data.sources.idx:Idx",
+    "index": "laminar.data.sources.index:IndexSource",
     "mnist": "laminar.data.sources.mnist:mnist",
-    "npz": "laminar.data.sources.npz:Npz",
+    "npy": "laminar.data.sources.arrays:npy",
+    "npz": "laminar.data.sources.arrays:npz",
+    "parquet": "laminar.data.sources.tables:parquet",
     "python": "laminar.data.sources.python:PythonSource",
+    "safetensors": "laminar.data.sources.arrays:safetensors",
 }
 _SHAPES = {
+    "csv": "csv:file.csv",
     "folder": "folder:photos",
+    "hf": "hf:folder",
+    "index": "index:https://…/index.json",
     "idx": "idx:folder or idx:images,labels[,test-images,test-labels]",
+    "npy": "npy:x.npy,y.npy[,x-test.npy,y-test.npy]",
     "npz": "npz:file.npz",
+    "parquet": "parquet:file.parquet or parquet:folder",
     "python": "python:module:function",
+    "safetensors": "safetensors:file.safetensors",
 }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
 from laminar.core.errors import LaminarError
-from laminar.data.sources.protocol import Contents, Progress
+from laminar.data.sources.protocol import Contents, Opening
 from laminar.data.sources.settings import refuse_args, refuse_image_settings, refuse_rest
 from laminar.data.spec import DataSpec
 
@@ -31,7 +31,7 @@ class Digits:
     def contents(self, memory: Memory) -> Contents:  # noqa: ARG002 - known when the package was made
         return Contents(digest=CONTENT, classes=NAMES, own_test=False)
 
-    def open(self, memory: Memory | None, progress: Progress) -> Opened:  # noqa: ARG002
+    def open(self, how: Opening) -> Opened:  # noqa: ARG002
         import numpy as np
 
         from laminar.data.dataset import Opened, Split

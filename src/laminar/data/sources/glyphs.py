@@ -9,7 +9,7 @@ from laminar.core import digest
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.data.drawing.font import DOMAINS
-from laminar.data.sources.protocol import Contents, Progress
+from laminar.data.sources.protocol import Contents, Opening
 from laminar.data.sources.settings import known_args, refuse_image_settings, refuse_rest
 from laminar.data.spec import DataSpec
 
@@ -45,11 +45,11 @@ class Glyphs:
             digest=digest.of_json(["glyphs", DRAWING, settings]), classes=tuple(DOMAINS[self._domain]), own_test=False, settings=settings
         )
 
-    def open(self, memory: Memory | None, progress: Progress) -> Opened:  # noqa: ARG002
+    def open(self, how: Opening) -> Opened:
         from laminar.data.dataset import Opened, Split
         from laminar.data.drawing.draw import draw
 
-        x, y = draw(self._domain, self._count, size=self._size, noise=self._noise, seed=self._seed, progress=progress)
+        x, y = draw(self._domain, self._count, size=self._size, noise=self._noise, seed=self._seed, progress=how.progress)
         return Opened(Split(x, y), None, tuple(DOMAINS[self._domain]))
 
 

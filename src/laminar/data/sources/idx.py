@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, ClassVar, final
 from laminar.core import digest
 from laminar.core.errors import LaminarError
 from laminar.data.sources.places import find
-from laminar.data.sources.protocol import Contents, Progress
+from laminar.data.sources.protocol import Contents, Opening
 from laminar.data.sources.settings import refuse_args, refuse_image_settings
 from laminar.data.spec import DataSpec
 
 if TYPE_CHECKING:
     from laminar.data.dataset import Opened
     from laminar.data.remember import Memory
+    from laminar.data.room import Room
 
 ROLES = ("train-images", "train-labels", "t10k-images", "t10k-labels")
 STANDARD = {role: f"{role}-idx{3 if role.endswith('images') else 1}-ubyte" for role in ROLES}
@@ -40,11 +41,13 @@ class Idx:
                 hint='source = "idx:images,labels"',
             )
 
-    def contents(self, memory: Memory) -> Contents:
-        return idx_contents(self._files, memory)
+        self._memory = spec.memory
 
-    def open(self, memory: Memory | None, progress: Progress) -> Opened:  # noqa: ARG002
-        return open_idx(self._files)[0]
+    def contents(self, memory: Memory) -> Contents:
+        return idx_contents(self._files, memory, budget=self._memory)
+
+    def open(self, how: Opening) -> Opened:
+        return open_idx(self._files, how.room)[0]
 
 
 def standard_files(folder: Path) -> dict[str, Path]:
@@ -68,21 +71,25 @@ def standard_files(folder: Path) -> dict[str, Path]:
     return {role: found[role] for role in wanted}
 
 
-def idx_contents(files: Mapping[str, Path], memory: Memory, classes: tuple[str, ...] | None = None) -> Contents:
+def idx_contents(
+    files: Mapping[str, Path], memory: Memory, classes: tuple[str, ...] | None = None, *, budget: str | int | None = None
+) -> Contents:
     def learn() -> Contents:
-        opened, digests = open_idx(files, classes)
+        from laminar.data.room import Room, budget_of
+
+        opened, digests = open_idx(files, Room(budget_of(budget)), classes)
         return Contents(digest=digest.of_json(digests), classes=opened.classes, own_test=opened.test is not None)
 
     return memory.about_files(list(files.values()), Contents, learn, of=["idx", 1, classes])
 
 
-def open_idx(files: Mapping[str, Path], classes: tuple[str, ...] | None = None) -> tuple[Opened, dict[str, str]]:
+def open_idx(files: Mapping[str, Path], room: Room, classes: tuple[str, ...] | None = None) -> tuple[Opened, dict[str, str]]:
     """The samples, and the digest of every file's content."""
     from laminar.data.dataset import Opened, Split
     from laminar.data.formats.idx import read_idx
     from laminar.data.wellformed import named_labels, tidy_samples
 
-    read = {role: read_idx(path) for role, path in files.items()}
+    read = {role: read_idx(path, room) for role, path in files.items()}
     arrays = {role: array for role, (array, _) in read.items()}
     sides = [role.partition("-")[0] for role in ROLES if role in files and role.endswith("images")]
     for side in sides:
@@ -95,7 +102,8 @@ def open_idx(files: Mapping[str, Path], classes: tuple[str, ...] | None = None) 
             )
     labels_of, names = named_labels([arrays[f"{side}-labels"] for side in sides], str(files["train-labels"]), classes)
     splits = [
-        Split(tidy_samples(arrays[f"{side}-images"], str(files[f"{side}-images"])), y) for side, y in zip(sides, labels_of, strict=True)
+        Split(tidy_samples(arrays[f"{side}-images"], str(files[f"{side}-images"]), room), y)
+        for side, y in zip(sides, labels_of, strict=True)
     ]
     opened = Opened(splits[0], splits[1] if len(splits) > 1 else None, names)
     return opened, {role: sha for role, (_, sha) in read.items()}

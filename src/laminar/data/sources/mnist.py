@@ -13,7 +13,7 @@ from laminar.core.errors import LaminarError
 from laminar.data.download import fetch
 from laminar.data.sources.idx import STANDARD, idx_contents, open_idx, standard_files
 from laminar.data.sources.places import cache_folder
-from laminar.data.sources.protocol import Contents, Progress, silent
+from laminar.data.sources.protocol import Contents, Opening, Progress, silent
 from laminar.data.sources.settings import refuse_args, refuse_image_settings, refuse_rest
 from laminar.data.spec import DataSpec
 
@@ -57,13 +57,13 @@ class Mnist:
         refuse_args(spec, kind)
         refuse_image_settings(spec, kind)
         self.kind = kind
-        self._classes = classes
+        self._classes, self._memory = classes, spec.memory
 
     def contents(self, memory: Memory) -> Contents:
-        return idx_contents(self._files(silent), memory, self._classes)
+        return idx_contents(self._files(silent), memory, self._classes, budget=self._memory)
 
-    def open(self, memory: Memory | None, progress: Progress) -> Opened:  # noqa: ARG002
-        return open_idx(self._files(progress), self._classes)[0]
+    def open(self, how: Opening) -> Opened:
+        return open_idx(self._files(how.progress), how.room, self._classes)[0]
 
     def _files(self, progress: Progress) -> dict[str, Path]:
         """The first place that has the four files; the cache is filled if none has."""

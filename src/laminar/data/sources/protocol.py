@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -10,12 +11,23 @@ import msgspec
 if TYPE_CHECKING:
     from laminar.data.dataset import Opened
     from laminar.data.remember import Memory
+    from laminar.data.room import Room
 
 Progress = Callable[[str, int, int | None], None]  # what, how much is done, of how much (None: not known)
 
 
 def silent(what: str, done: int, total: int | None) -> None:
     """A Progress that shows nothing."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How a source is to be opened: what is remembered of its files, where big arrays go, whom to tell."""
+
+    room: Room
+    memory: Memory | None = None
+    progress: Progress = silent
+    notes: list[str] = field(default_factory=list)  # what the user should hear of: images skipped
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +47,6 @@ class Source(Protocol):
         """Cheap when `memory` knows the files; opens no data then."""
         ...
 
-    def open(self, memory: Memory | None, progress: Progress) -> Opened:
+    def open(self, how: Opening) -> Opened:
         """The samples, in the order that `contents` digests."""
         ...

@@ -1,13 +1,15 @@
 """python:module:function: the project's own function, called with `args`.
 
 It returns (x, y), (x_train, y_train, x_test, y_test) or a laminar.data.dataset.Dataset. Its fingerprint is the digest of what
-it returned; that is believed while its code, its arguments and every file it opened stand.
+it returned; that is believed while its code, its arguments and every file it opened stand. A function that draws without a seed
+would make keys that mean nothing, so one that is quick is called twice when it is first seen.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
@@ -21,7 +23,7 @@ from laminar.core.nearest import did_you_mean
 from laminar.core.project_code import import_from
 from laminar.data.opened_files import OpenedFiles, recording_opened_files
 from laminar.data.remember import at_rest
-from laminar.data.sources.protocol import Contents, Progress
+from laminar.data.sources.protocol import Contents, Opening
 from laminar.data.sources.settings import refuse_image_settings
 from laminar.data.spec import DataSpec
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from laminar.data.dataset import Opened
     from laminar.data.remember import Memory
 
+CHEAP_SECONDS = 1.0  # a function that takes longer, or returns more, is not called a second time only to see whether it repeats
+CHEAP_BYTES = 64 << 20
 _SHAPES = "(x, y), (x_train, y_train, x_test, y_test) or a Dataset"
 
 
@@ -38,6 +42,7 @@ class _Ran(msgspec.Struct):
     question: str
     seen: dict[str, str]  # path -> what it was like
     contents: Contents
+    unproved: str = ""  # why it is not known to return the same each time
 
 
 @final
@@ -63,22 +68,19 @@ class PythonSource:
 
     def contents(self, memory: Memory) -> Contents:
         ran = self._remembered(memory)
-        return ran.contents if ran is not None else self._run(memory)[1]
+        return ran.contents if ran is not None else self._run(memory)[1].contents
 
-    def open(self, memory: Memory | None, progress: Progress) -> Opened:  # noqa: ARG002
+    def open(self, how: Opening) -> Opened:
+        memory = how.memory
+        if memory is None:
+            return self._call()
         fresh = _TAKEN_OVER.pop(self._name(), None)
-        if fresh is not None and memory is not None:
-            ran = self._remembered(memory, young=fresh[0])
-            if ran is not None:
-                return fresh[1]
-        before = self._remembered(memory) if memory is not None else None
-        opened, contents = self._run(memory, hand_over=False)
-        if before is not None and before.contents.digest != contents.digest:
-            raise LaminarError(
-                "L108",
-                f"{self._where} returned other data than before, though its code, its arguments and the files it read are the same",
-                hint="make it a function of its arguments: pass a seed in args and use it for every random choice",
-            )
+        if fresh is not None and self._remembered(memory, young=fresh[0]) is not None:
+            ran, opened = fresh
+        else:
+            opened, ran = self._run(memory, before=self._remembered(memory), hand_over=False)
+        if ran.unproved:
+            how.notes.append(f"{self._where} was called once only ({ran.unproved}): that it returns the same each time is not proved")
         return opened
 
     def _name(self) -> str:
@@ -93,23 +95,51 @@ class PythonSource:
             return None
         return ran if all(_look(path) == was for path, was in ran.seen.items()) else None
 
-    def _run(self, memory: Memory | None, *, hand_over: bool = True) -> tuple[Opened, Contents]:
+    def _run(self, memory: Memory, *, before: _Ran | None = None, hand_over: bool = True) -> tuple[Opened, _Ran]:
         from laminar.data.formats.content import opened_digest
 
-        at = memory.now_ns() if memory is not None else 0
+        at = memory.now_ns()
         question = self._question()
         with recording_opened_files() as opened_files:
+            start = time.perf_counter()
             opened = self._call()
-        contents = Contents(digest=opened_digest(opened), classes=opened.classes, own_test=opened.test is not None)
-        if memory is not None:
-            ran = _Ran(question=question, seen=_seen(opened_files), contents=contents)
-            if all(_file_at_rest(path, at) for path in opened_files.files):
-                memory.write(self._name(), ran)
-            if hand_over:
-                # The next open of the same data takes it over, so that a slow function runs once for key and training.
-                _TAKEN_OVER.clear()
-                _TAKEN_OVER[self._name()] = (ran, opened)
-        return opened, contents
+            seconds = time.perf_counter() - start
+            contents = Contents(digest=opened_digest(opened), classes=opened.classes, own_test=opened.test is not None)
+            if before is not None:
+                self._same(before.contents.digest, contents.digest)
+            unproved = "" if before is not None else self._prove(question, opened, contents.digest, seconds)
+        ran = _Ran(question=question, seen=_seen(opened_files), contents=contents, unproved=unproved)
+        if all(_file_at_rest(path, at) for path in opened_files.files):
+            memory.write(self._name(), ran)
+        if hand_over:
+            # The next open of the same data takes it over, so that a slow function runs once for key and training.
+            _TAKEN_OVER.clear()
+            _TAKEN_OVER[self._name()] = (ran, opened)
+        return opened, ran
+
+    def _prove(self, question: str, opened: Opened, result: str, seconds: float) -> str:
+        """Call it again where that is cheap, and refuse it if something else comes out; why not, where it is not cheap."""
+        from laminar.data.formats.content import opened_digest
+
+        answer = digest.of_json([self._name(), question, result])
+        if answer in _PROVED:
+            return ""
+        if seconds > CHEAP_SECONDS:
+            return f"it took {seconds:.1f} s"
+        size = sum(split.x.nbytes + split.y.nbytes for split in (opened.train, opened.test) if split is not None)
+        if size > CHEAP_BYTES:
+            return f"it returned {size / 1e6:.0f} MB"
+        self._same(result, opened_digest(self._call()))
+        _PROVED.add(answer)
+        return ""
+
+    def _same(self, before: str, now: str) -> None:
+        if before != now:
+            raise LaminarError(
+                "L108",
+                f"{self._where} returned other data than before, though its code, its arguments and the files it read are the same",
+                hint="make it a function of its arguments: pass a seed in args and use it for every random choice",
+            )
 
     def _call(self) -> Opened:
         try:
@@ -150,7 +180,7 @@ class PythonSource:
 
     def _assembled(self, result: Any) -> Opened:
         from laminar.data.dataset import Dataset, Opened
-        from laminar.data.sources.npz import assemble
+        from laminar.data.sources.arrays import assemble
         from laminar.data.wellformed import check_opened
 
         if isinstance(result, Opened):
@@ -172,6 +202,7 @@ class PythonSource:
 
 
 _TAKEN_OVER: dict[str, tuple[_Ran, Opened]] = {}
+_PROVED: set[str] = set()  # what functions gave twice in this process
 
 
 def _seen(opened: OpenedFiles) -> dict[str, str]:

@@ -10,11 +10,17 @@ from laminar.data.spec import DataSpec
 
 
 def refuse_image_settings(spec: DataSpec, kind: str, *, hint: str = "") -> None:
-    for name, given in (("size", spec.size is not None), ("grey", spec.grey)):
-        if given:
-            raise LaminarError(
-                "L109", f"{name}: applies to folder sources, not to {kind}", hint=hint or f"remove {name}, or use a folder source"
-            )
+    given = {
+        "size": spec.size is not None,
+        "grey": spec.grey,
+        "mirrors": bool(spec.mirrors),
+        "fragment": spec.fragment is not None,
+        "skip_bad": spec.skip_bad,
+    }
+    for name in (name for name, is_given in given.items() if is_given):
+        raise LaminarError(
+            "L109", f"{name}: applies to folder and index sources, not to {kind}", hint=hint or f"remove {name}, or use a folder source"
+        )
 
 
 def refuse_args(spec: DataSpec, kind: str) -> None:
@@ -37,3 +43,19 @@ def known_args(args: dict[str, Any], valid: dict[str, Any], kind: str) -> dict[s
                 hint="arguments: " + ", ".join(f"{k} = {v!r}" for k, v in valid.items()),
             )
     return {**valid, **args}
+
+
+def column_args(args: dict[str, Any]) -> tuple[str | int | None, list[str | int] | None]:
+    """args.label and args.columns of a table, each a column's name or number; None where not given."""
+    label, columns = args["label"], args["columns"]
+    if label is not None and (isinstance(label, bool) or not isinstance(label, str | int)):
+        raise LaminarError("L109", f"args.label: {label!r}, expected a column's name or number", hint='args = { label = "kind" }')
+    if columns is not None and (
+        not isinstance(columns, list) or not columns or any(isinstance(c, bool) or not isinstance(c, str | int) for c in columns)
+    ):
+        raise LaminarError(
+            "L109",
+            f"args.columns: {columns!r}, expected a list of columns, by name or number",
+            hint='args = { columns = ["width", "height"] }',
+        )
+    return label, columns
