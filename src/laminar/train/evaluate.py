@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from laminar.core.errors import LaminarError
 from laminar.data.dataset import as_float
+from laminar.model.modes import evaluating
 from laminar.train.dtype import autocast, of_tensors
 from laminar.train.losses import make_loss
 
@@ -36,11 +36,26 @@ def evaluate(
     """
     if not len(y):
         raise LaminarError("L103", "there are no samples to judge the model by", hint="give the data a test split, or choose other data")
+    return figures(sums(module, inputs, y, slice(0, len(y)), task=task, batch=batch, dtype=dtype, loss=loss), y, task=task)
+
+
+def sums(
+    module: nn.Module,
+    inputs: Sequence[NDArray[Any]],
+    y: NDArray[Any],
+    rows: slice,
+    *,
+    task: str,
+    batch: int = BATCH,
+    dtype: str = "float32",
+    loss: str | None = None,
+) -> list[float]:
+    """What figures are made of, over some rows: loss, hits, absolute and squared error. Those of several parts add up."""
     classes = task == "classification"
     loss_of = make_loss(loss or ("cross-entropy" if classes else "mse"))
     lost = hits = off = residual = 0.0
-    first = 0
-    for outputs in outputs_of(module, inputs, batch=batch, dtype=dtype):
+    first = rows.start
+    for outputs in outputs_of(module, [x[rows] for x in inputs], batch=batch, dtype=dtype):
         given = outputs.double()
         wanted = torch.from_numpy(y[first : first + len(given)])
         first += len(given)
@@ -53,11 +68,17 @@ def evaluate(
             error = given.reshape(wanted.shape) - wanted
             off += float(error.abs().sum())
             residual += float(error.square().sum())
-    if classes:
-        return {"loss": lost / first, "accuracy": hits / first}
+    return [lost, hits, off, residual]
+
+
+def figures(added: Sequence[float], y: NDArray[Any], *, task: str) -> dict[str, float]:
+    """The metrics of all of `y`, from the sums over all of it."""
+    lost, hits, off, residual = added
+    if task == "classification":
+        return {"loss": lost / len(y), "accuracy": hits / len(y)}
     spread = float(np.square(y - y.mean(0, dtype=np.float64)).sum())
     r2 = 1 - residual / spread if spread else float(residual == 0)
-    return {"loss": lost / first, "mae": off / y.size, "r2": r2}
+    return {"loss": lost / len(y), "mae": off / y.size, "r2": r2}
 
 
 def predict(module: nn.Module, inputs: Sequence[NDArray[Any]], *, batch: int = BATCH, dtype: str = "float32") -> NDArray[Any]:
@@ -79,17 +100,3 @@ def _tensor(x: NDArray[Any], wanted: torch.dtype) -> Tensor:
     ready = as_float(x)
     # inputs may be read-only maps of files, and torch has no read-only tensors
     return torch.from_numpy(ready if ready.flags.writeable else ready.copy()).to(wanted)
-
-
-@contextlib.contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Eval mode inside, each module's own mode after. Models that choose a graph in train() and eval() are told, too."""
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        yield
-    finally:
-        if modes[0][1]:
-            module.train()
-        for part, mode in modes:
-            part.training = mode

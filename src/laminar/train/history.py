@@ -5,6 +5,7 @@
     step        step, epoch, loss, lr                 every step; steps and epochs count from 0
     epoch       epoch, epochs, step, train {loss, …}, test {loss, …}, seconds, samples_per_second
     checkpoint  step, epoch, why                      step: how many are behind it
+    worker      role, rank, pid, host                 a process that takes part, where there are several
     note        why
     failed      step, epoch, lr, why
     end         step, epoch, why, metrics, seconds
@@ -19,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, final
 
-from laminar.core.clock import Clock
+from laminar.core.clock import SYSTEM, Clock
 from laminar.core.events import Emit, EventLog
 from laminar.train.tensorboard import Board, Point
 
@@ -69,3 +70,26 @@ class History:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.board.close()
         self._log.close()
+
+
+@final
+class Untold:
+    """The history of a member of a team that writes none: member 0 tells what happens."""
+
+    board = Board(Path(), SYSTEM, wanted=False, purge=None)
+
+    def step(self, step: int, epoch: int, loss: float, lr: float) -> None: ...
+
+    def listen(self, **fields: Any) -> None: ...
+
+    def tell(self, event: str, **fields: Any) -> None: ...
+
+    def epoch(self, **fields: Any) -> None: ...
+
+    def flush(self) -> int:
+        return 0
+
+    def __enter__(self) -> Untold:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None: ...

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from laminar.data.dataset import Dataset
     from laminar.data.spec import AugmentSpec
     from laminar.model.freeze import Frozen
+    from laminar.train.team import Team
 
 
 @dataclass
@@ -46,6 +47,8 @@ class Job:
     checkpoint_steps: int | None = None  # also a checkpoint every so many steps
     tensorboard: bool = True  # write TensorBoard files where the library is installed
     clock: Clock = SYSTEM
+    announce: list[dict[str, Any]] = field(default_factory=list)  # processes to tell of when training starts: role, rank, pid, host
+    team: Team | None = None  # the processes that train it together, of which this is one
 
     @property
     def fit_route(self) -> Route:
@@ -56,13 +59,18 @@ class Job:
         return self.test or Route(self.model, [self.data.test.x])
 
     @property
-    def steps_per_epoch(self) -> int:
-        """Batches in an epoch. A last batch of one sample is left out: batch statistics of one sample do not exist.
+    def batches_per_epoch(self) -> int:
+        """A last batch of one sample is left out: batch statistics of one sample do not exist.
 
         Which sample that is changes with the order of the epoch.
         """
         whole, rest = divmod(len(self.data.train), self.recipe.batch)
         return whole + (rest > 1 or (rest == 1 and whole == 0))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Each of `accumulate` batches; the last one of those that are left."""
+        return -(-self.batches_per_epoch // self.recipe.accumulate)
 
     @property
     def steps(self) -> int:

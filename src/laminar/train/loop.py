@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -20,16 +18,20 @@ from laminar.core.atomic import explaining_os_errors
 from laminar.core.clock import Clock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, nowhere
+from laminar.core.seeds import derive
 from laminar.data.batches import Batches
+from laminar.model.author_errors import raised_at
 from laminar.train import borrowed, checkpoint, dtype
-from laminar.train.evaluate import evaluate
-from laminar.train.history import LISTEN_SECONDS, History
+from laminar.train.evaluate import evaluate, figures, sums
+from laminar.train.history import LISTEN_SECONDS, History, Untold
 from laminar.train.job import Job, Trained
-from laminar.train.losses import LossOf, loss_name, make_loss
+from laminar.train.losses import LossOf, guessing, loss_name, make_loss
 from laminar.train.metrics import Tally, check_target
+from laminar.train.misgivings import misgivings
 from laminar.train.optimizers import Optimizer
 from laminar.train.schedules import LearningRate, learning_rate
-from laminar.train.snapshot import Run, belongs, frozen_state, trainable
+from laminar.train.snapshot import Run, belongs, buffers_of, frozen_state, trainable
+from laminar.train.team import own_rows
 
 
 def train(job: Job, emit: Emit = nowhere) -> Trained:
@@ -39,7 +41,9 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
     check_target(recipe.target, data.task)
     dtype.prepare(job.model, recipe)
     scale = dtype.LossScale() if recipe.dtype == "float16" else None
-    run = Run(job, Optimizer(recipe, trainable(job.model)), scale, Tally(classes=data.classes is not None), frozen_state(job))
+    team, params = job.team, trainable(job.model)
+    optimizer = Optimizer(recipe, params) if team is None else team.optimizer(recipe, params)
+    run = Run(job, optimizer, scale, Tally(classes=data.classes is not None), frozen_state(job))
 
     saved, notes = checkpoint.newest(job.folder)
     if saved is not None and not belongs(saved, job):
@@ -52,13 +56,25 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
     with contextlib.ExitStack() as held:
         held.enter_context(explaining_os_errors(job.folder))
         held.enter_context(borrowed.settings(threads))
-        held.enter_context(borrowed.seeded(recipe.seed))
+        held.enter_context(borrowed.seeded(recipe.seed if team is None or not team.rank else derive(recipe.seed, "member", team.rank)))
         interrupts = held.enter_context(borrowed.Interrupts())
         batches = held.enter_context(
-            Batches(job.fit_route.inputs, data.train.y, batch=recipe.batch, seed=recipe.seed, augment=job.augment, epochs=recipe.epochs)
+            Batches(
+                job.fit_route.inputs,
+                data.train.y,
+                batch=recipe.batch,
+                seed=recipe.seed,
+                augment=job.augment,
+                epochs=recipe.epochs,
+                row_bytes=data.train.x[:1].nbytes,  # kept features come in the order of the samples they were computed from
+                part=None if team is None else (team.rank, team.size),
+                background=team is None,
+            )
         )
         rewind = None if saved is None or resumed is None else (saved.state["events"], resumed)
-        history = held.enter_context(History(job.folder, job.name, emit, job.clock, tensorboard=job.tensorboard, rewind=rewind))
+        history: History | Untold = Untold()  # but for member 0, who tells for all
+        if team is None or not team.rank:
+            history = held.enter_context(History(job.folder, job.name, emit, job.clock, tensorboard=job.tensorboard, rewind=rewind))
         loop = _Loop(
             run=run,
             objective=objective,
@@ -83,6 +99,9 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
             notes.append(history.board.problem)
 
     at = run.progress
+    guess = guessing(objective, data.train.y, data.test.y, classes=len(data.classes) if data.classes is not None else None)
+    if said := misgivings(loss=at.metrics["loss"], guess=guess, first=at.first, lr=recipe.rate):
+        notes.append(said)
     return Trained(metrics=dict(at.metrics), seconds=at.seconds, epochs=at.epoch, steps=at.step, resumed_from=resumed, notes=notes)
 
 
@@ -93,12 +112,12 @@ class _Loop:
     loss_of: LossOf
     rate: LearningRate
     batches: Batches
-    history: History
+    history: History | Untold
     interrupts: borrowed.Interrupts
     clock: Clock
 
     def __post_init__(self) -> None:
-        self.job, self.recipe = self.run.job, self.run.job.recipe
+        self.job, self.recipe, self.team = self.run.job, self.run.job.recipe, self.run.job.team
         self.began = self.saved = self.clock.monotonic()
         self.before = self.run.progress.seconds
         self.listened = -math.inf
@@ -123,54 +142,85 @@ class _Loop:
     def fit(self) -> None:
         """The rest of an epoch."""
         at, recipe, module = self.run.progress, self.recipe, self.job.fit_route.module
-        optimizer, tally, history = self.run.optimizer, self.run.tally, self.history
+        optimizer, tally, history, team = self.run.optimizer, self.run.tally, self.history, self.team
         loss_of, rate, monotonic = self.loss_of, self.rate, self.clock.monotonic
         half = recipe.dtype in dtype.HALVES
         _train_mode(self.job)
-        tick = monotonic()
+        tick, mean = monotonic(), 0.0  # the loss of a step of several batches is their mean
         for inputs, targets in self.each_batch():
-            lr = rate(at.step)
+            lr, (share, last) = rate(at.step), self.part_of_step()
+            rows = targets.shape[0]
+            if team is not None:  # its members have parts of the batch, and some may have none of a short one
+                whole = min(recipe.batch, self.batches.samples - at.batch * recipe.batch)
+                share, rows = share * rows / whole, whole
             try:
-                with dtype.autocast(recipe.dtype) if half else contextlib.nullcontext():
-                    outputs = module(*inputs)
-                    loss = loss_of(outputs, targets)
-                value = loss.item()
-                if not math.isfinite(value):
-                    raise self.diverged(f"the loss is {value}")
-                good = self.backward(loss)
+                if share:
+                    with dtype.autocast(recipe.dtype) if half else contextlib.nullcontext():
+                        outputs = module(*inputs)
+                        loss = loss_of(outputs, targets)
+                    value = loss.item()
+                    if not math.isfinite(value):
+                        raise self.diverged(f"the loss is {value}")
+                    self.backward(loss if share == 1 else loss * share)
+                    tally.add(outputs, targets, value)
+                    mean += value * share
+                good = last and self.ready()
             except LaminarError:
                 raise
             except Exception as error:
                 raise self.failed(error) from error
+            at.batch += 1
+            at.samples += rows
+            if not last:
+                continue
+            if team is not None:
+                optimizer.loss = mean  # type: ignore[union-attr]
+                if self.interrupts.asked and not team.rank:
+                    team.stop_after(at.step)
             if good:
                 optimizer.step(lr)
             optimizer.zero_grad()
-            tally.add(outputs, targets, value)
-            history.step(at.step, at.epoch, value, lr)
+            if team is not None:
+                mean = optimizer.total_loss  # type: ignore[union-attr]
+            if at.first is None:
+                at.first = mean
+            history.step(at.step, at.epoch, mean, lr)
             at.step += 1
-            at.batch += 1
-            at.samples += targets.shape[0]
             now = monotonic()
             at.fit_seconds += now - tick
             at.epoch_seconds += now - tick
             if now - self.listened >= LISTEN_SECONDS:
                 self.listened = now
-                history.listen(step=at.step - 1, steps=self.job.steps, epoch=at.epoch, epochs=recipe.epochs, loss=value, lr=lr)
+                history.listen(step=at.step - 1, steps=self.job.steps, epoch=at.epoch, epochs=recipe.epochs, loss=mean, lr=lr)
             self.save_if_due(now)
-            tick = monotonic()
+            tick, mean = monotonic(), 0.0
 
-    def backward(self, loss: Tensor) -> bool:
-        """Gradients, clipped. False: they overflowed float16, and this step is left out."""
-        optimizer, scale, clip = self.run.optimizer, self.run.scale, self.recipe.clip
-        if scale is None:
+    def part_of_step(self) -> tuple[float, bool]:
+        """The share that the batch under way has of its step, by its samples; and whether it is the last of it."""
+        at, size, several = self.run.progress, self.recipe.batch, self.recipe.accumulate
+        if several == 1:
+            return 1.0, True
+        batches = self.job.batches_per_epoch
+        first = at.batch - at.batch % several
+        behind = min(first + several, batches)
+        samples = min(len(self.job.data.train), behind * size) - first * size
+        return min(size, samples - (at.batch - first) * size) / samples, at.batch + 1 == behind
+
+    def backward(self, loss: Tensor) -> None:
+        """Gradients are added up until the step is made."""
+        if self.run.scale is None:
             loss.backward()  # type: ignore[no-untyped-call]
         else:
-            scale.backward(loss)
-            if not scale.unscale(optimizer.gradients()):
-                if scale.scale < 1:
-                    raise self.diverged("the gradients overflow float16 at any scale")
-                return False
-        if clip is not None:
+            self.run.scale.backward(loss)
+
+    def ready(self) -> bool:
+        """Gradients, clipped. False: they overflowed float16, and this step is left out."""
+        optimizer, scale, clip = self.run.optimizer, self.run.scale, self.recipe.clip
+        if scale is not None and not scale.unscale(optimizer.gradients()):
+            if scale.scale < 1:
+                raise self.diverged("the gradients overflow float16 at any scale")
+            return False
+        if clip is not None and self.team is None:  # a team clips what it has summed up
             norm = float(nn.utils.clip_grad_norm_(optimizer.params.values(), clip))
             if not math.isfinite(norm):
                 raise self.diverged(f"the norm of the gradients is {norm}")
@@ -179,7 +229,7 @@ class _Loop:
     def each_batch(self) -> Iterator[tuple[list[Tensor], Tensor]]:
         """What is left of the epoch. Blocks become tensors once, and batches are slices of those."""
         at, wanted = self.run.progress, dtype.of_tensors(self.recipe.dtype)
-        left = self.job.steps_per_epoch - at.batch
+        left = self.job.batches_per_epoch - at.batch
         for block in self.batches.epoch(at.epoch, start_batch=at.batch):
             blocks = [_floating(torch.from_numpy(array), wanted) for array in (*block.x, block.y)]
             for part in block.slices[:left]:
@@ -192,15 +242,16 @@ class _Loop:
         """The end of an epoch: test, tell, and make ready for the next."""
         at, tally = self.run.progress, self.run.tally
         self.check_finite()
-        route, data = self.job.test_route, self.job.data
         try:
-            at.metrics = evaluate(route.module, route.inputs, data.test.y, task=data.task, dtype=self.recipe.dtype, loss=self.objective)
+            at.metrics = self.tested()
         except LaminarError:
             raise
         except Exception as error:
             raise self.failed(error) from error
         if not all(map(math.isfinite, at.metrics.values())):
             raise self.diverged(f"the test split gives {at.metrics}")
+        if self.team is not None:
+            tally.load(dict(zip(tally.state(), self.team.sum(list(tally.state().values())), strict=True)))
         self.history.epoch(
             epoch=at.epoch,
             epochs=self.recipe.epochs,
@@ -217,6 +268,17 @@ class _Loop:
         else:
             at.waited += 1
 
+    def tested(self) -> dict[str, float]:
+        """Figures on the test split; a team shares it out."""
+        route, data, team = self.job.test_route, self.job.data, self.team
+        y, half, objective = data.test.y, self.recipe.dtype, self.objective
+        if team is None:
+            return evaluate(route.module, route.inputs, y, task=data.task, dtype=half, loss=objective)
+        team.share_buffers(buffers_of(self.job))
+        rows = own_rows(len(y), team.rank, team.size)
+        own = sums(route.module, route.inputs, y, rows, task=data.task, dtype=half, loss=objective)
+        return figures(team.sum(own), data.test.y, task=data.task)
+
     def reason_to_stop(self) -> str:
         at, recipe = self.run.progress, self.recipe
         if recipe.target is not None and recipe.target.reached(at.metrics):
@@ -230,7 +292,7 @@ class _Loop:
     def save_if_due(self, now: float | None = None) -> None:
         """A checkpoint after so many seconds, after so many steps where the job asks for that, and at Ctrl-C."""
         every, now = self.job.checkpoint_steps, self.clock.monotonic() if now is None else now
-        if self.interrupts.asked:
+        if self.interrupts.asked if self.team is None else self.team.stops_after(self.run.progress.step - 1):
             self.save("interrupted")
             raise KeyboardInterrupt
         if now - self.saved >= self.recipe.checkpoint_seconds:
@@ -242,6 +304,9 @@ class _Loop:
         at = self.run.progress
         if not proved:
             self.prove()
+        if self.team is not None and self.team.rank:
+            self.kept, self.saved = at.step, self.clock.monotonic()
+            return
         at.seconds = self.before + self.clock.monotonic() - self.began
         self.history.tell("checkpoint", step=at.step, epoch=at.epoch, why=why)
         tensors, state = self.run.capture(self.history.flush())
@@ -267,20 +332,22 @@ class _Loop:
         self.history.tell("failed", step=step, epoch=epoch, lr=lr, why=what)
         good = f"the checkpoint of step {self.kept} is kept" if self.kept is not None else "there is no checkpoint before it"
         clip = "" if self.recipe.clip is not None else ", or set clip = 1.0"
+        scaled = "" if self.recipe.base_batch is None else f", scaled from {self.recipe.base_batch} to {self.recipe.step_batch} samples"
         return LaminarError(
             "L601",
             f"{what} at step {step} of epoch {epoch} (counted from 0), where the learning rate was {lr:g}; {good}",
-            hint=f"lower lr in train (it is {self.recipe.rate:g}){clip}",
+            hint=f"lower lr in train (it is {self.recipe.rate:g}{scaled}){clip}",
         )
 
     def failed(self, error: Exception) -> LaminarError:
         """What the model's own code raised, with the place in it."""
         at = self.run.progress
         what = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+        place = raised_at(error)
         self.history.tell("failed", step=at.step, epoch=at.epoch, lr=self.rate(at.step), why=what)
         return LaminarError(
             "L606",
-            f"the model failed at step {at.step} of epoch {at.epoch} (counted from 0){_place(error)}: {what}",
+            f"the model failed at step {at.step} of epoch {at.epoch} (counted from 0){place and ', ' + place}: {what}",
             hint="correct the model's forward(); --debug shows the whole traceback",
         )
 
@@ -293,15 +360,10 @@ class _Loop:
         else:
             self.kept = resumed
             self.history.tell("resume", **told, why=f"goes on after step {resumed} of {self.job.steps}")
+        for process in self.job.announce:
+            self.history.tell("worker", **process)
         for note in notes:
             self.history.tell("note", why=note)
-
-
-def _place(error: Exception) -> str:
-    """The innermost line that is neither torch's nor ours: the author's."""
-    ours = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
-    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith((*ours, "<"))]
-    return f", {Path(lines[-1].filename).name}:{lines[-1].lineno}" if lines else ""
 
 
 def _floating(tensor: Tensor, wanted: torch.dtype) -> Tensor:

@@ -4,6 +4,8 @@
     adam     Kingma & Ba, arXiv 1412.6980
     adamw    Loshchilov & Hutter, arXiv 1711.05101
     adagrad  Duchi et al., JMLR 2011
+    lars     lars.py, ours
+    lamb     lamb.py, ours
 
 The functional form takes lists of tensors. State is made when the optimizer is, one tensor per parameter and slot, named by the
 parameter: so a checkpoint is those tensors and nothing else, and a small step costs two thirds of what `torch.optim.Adam.step` costs.
@@ -11,7 +13,7 @@ parameter: so a checkpoint is those tensors and nothing else, and a small step c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
 import torch
@@ -22,6 +24,8 @@ from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
 
 from laminar.core.errors import LaminarError
+from laminar.train.lamb import lamb
+from laminar.train.lars import lars
 from laminar.train.recipe import Recipe
 
 _SLOTS: Final = {
@@ -29,6 +33,8 @@ _SLOTS: Final = {
     "adam": ("mean", "square", "count"),
     "adamw": ("mean", "square", "count"),
     "adagrad": ("square", "count"),
+    "lars": ("momentum",),
+    "lamb": ("mean", "square", "count"),
 }
 
 Update = Callable[[list[Tensor], list[Tensor], list[list[Tensor]], float], None]
@@ -40,15 +46,10 @@ class Optimizer:
 
     def __init__(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> None:
         self.params = dict(params)
-        slots = _SLOTS[recipe.optimizer] if recipe.optimizer != "sgd" or recipe.momentum else ()
-        # The count is float32 because the fused kernels want it so.
-        self._list = list(self.params.values())
-        self.slots = {
-            slot: [torch.zeros((), device=p.device) if slot == "count" else torch.zeros_like(p, requires_grad=False) for p in self._list]
-            for slot in slots
-        }
+        self._list: list[Tensor] = list(self.params.values())
+        self.slots = new_state(recipe, self._list)
         self._state = list(self.slots.values())
-        self._update = _update(recipe, fused=all(p.is_floating_point() and p.layout == torch.strided for p in self._list))
+        self._update = update_rule(recipe, self._list)
 
     def gradients(self) -> list[Tensor]:
         return [p.grad for p in self._list if p.grad is not None]
@@ -85,8 +86,23 @@ class Optimizer:
             tensor.copy_(saved[name])
 
 
-def _update(recipe: Recipe, *, fused: bool) -> Update:
-    """The update rule with everything bound that does not change from step to step."""
+def slots_of(recipe: Recipe) -> tuple[str, ...]:
+    """The names of what an optimizer remembers of each parameter; `count` is a single number, the others are as large as it."""
+    return _SLOTS[recipe.optimizer] if recipe.optimizer != "sgd" or recipe.momentum else ()
+
+
+def new_state(recipe: Recipe, params: Sequence[Tensor]) -> dict[str, list[Tensor]]:
+    """What an optimizer remembers, by slot: one tensor for each parameter, all zero."""
+    # The count is float32 because the fused kernels want it so.
+    return {
+        slot: [torch.zeros((), device=p.device) if slot == "count" else torch.zeros_like(p, requires_grad=False) for p in params]
+        for slot in slots_of(recipe)
+    }
+
+
+def update_rule(recipe: Recipe, params: Sequence[Tensor]) -> Update:
+    """The rule for `params`, or some of them, with everything bound that does not change from step to step."""
+    fused = all(p.is_floating_point() and p.layout == torch.strided for p in params)
     settings = recipe.settings()
     fixed: dict[str, Any] = {
         "fused": fused,
@@ -94,6 +110,20 @@ def _update(recipe: Recipe, *, fused: bool) -> Update:
         "maximize": False,
         "weight_decay": settings["weight_decay"],
     }
+
+    if recipe.optimizer == "lars":
+
+        def by_lars(params: list[Tensor], grads: list[Tensor], state: list[list[Tensor]], lr: float) -> None:
+            lars(params, grads, state[0], lr=lr, **settings)
+
+        return by_lars
+
+    if recipe.optimizer == "lamb":
+
+        def by_lamb(params: list[Tensor], grads: list[Tensor], state: list[list[Tensor]], lr: float) -> None:
+            lamb(params, grads, *state, lr=lr, **settings)
+
+        return by_lamb
 
     if recipe.optimizer == "sgd":
         fixed |= {"momentum": settings["momentum"], "nesterov": settings["nesterov"], "dampening": 0.0}

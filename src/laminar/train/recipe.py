@@ -14,25 +14,29 @@ from typing import Any, Final, Literal
 import msgspec
 
 from laminar.train.schedules import Constant, Cosine, OneCycle, Schedule, Step
+from laminar.train.strategies import AnyStrategy, Name
 
-Optimizer = Literal["sgd", "adam", "adamw", "adagrad"]
+Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lars", "lamb"]
 Loss = Literal["cross-entropy", "mse", "l1", "huber"]
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 
-LR: Final[dict[Optimizer, float]] = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001, "adagrad": 0.01}
-WEIGHT_DECAY: Final[dict[Optimizer, float]] = {"sgd": 0.0, "adam": 0.0, "adamw": 0.01, "adagrad": 0.0}
-EPS: Final[dict[Optimizer, float]] = {"adam": 1e-8, "adamw": 1e-8, "adagrad": 1e-10}
+LR: Final[dict[Optimizer, float]] = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001, "adagrad": 0.01, "lars": 1.0, "lamb": 0.003}
+WEIGHT_DECAY: Final[dict[Optimizer, float]] = {"sgd": 0.0, "adam": 0.0, "adamw": 0.01, "adagrad": 0.0, "lars": 1e-4, "lamb": 0.01}
+EPS: Final[dict[Optimizer, float]] = {"adam": 1e-8, "adamw": 1e-8, "adagrad": 1e-10, "lamb": 1e-6}
+MOMENTUM: Final[dict[Optimizer, float]] = {"sgd": 0.0, "lars": 0.9}
 BETAS: Final = (0.9, 0.999)
+TRUST: Final = 0.001
 HUBER_DELTA: Final = 1.0
 
 _PLAIN: Final[dict[str, Schedule]] = {"constant": Constant(), "cosine": Cosine(), "one-cycle": OneCycle()}
 
 # What only some optimizers know: a field written for another one is a misunderstanding worth an error.
 _ONLY: Final[dict[str, tuple[Optimizer, ...]]] = {
-    "momentum": ("sgd",),
+    "momentum": ("sgd", "lars"),
     "nesterov": ("sgd",),
-    "betas": ("adam", "adamw"),
-    "eps": ("adam", "adamw", "adagrad"),
+    "betas": ("adam", "adamw", "lamb"),
+    "eps": ("adam", "adamw", "adagrad", "lamb"),
+    "trust": ("lars",),
 }
 
 
@@ -74,6 +78,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     weight_decay: float | None = None
     betas: tuple[float, float] | None = None
     eps: float | None = None
+    trust: float | None = None  # lars: how far a tensor may move in a step, as a share of its norm
+    scale_lr: Literal["none", "linear", "sqrt"] = "none"  # lr is for steps of base_batch samples, and scaled to those there are
+    base_batch: int | None = None
+    accumulate: int = 1  # batches whose gradients make one step
     schedule: Literal["constant", "step", "cosine", "one-cycle"] | Constant | Step | Cosine | OneCycle = "constant"
     warmup: int | float = 0  # steps, or a share of all steps when it is written with a point
     clip: float | None = None  # largest norm of all gradients together
@@ -87,13 +95,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     threads: int | None = None
     checkpoint_seconds: float = 30.0
     keep_features: Literal["auto", "always", "never"] = "auto"
+    strategy: Name | AnyStrategy | None = None  # how many workers share the training
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("batch", 1), ("threads", 1), ("patience", 1)):
+        for name in ("epochs", "batch", "accumulate", "base_batch", "threads", "patience"):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} is {value}, but must be {least} or more")
-        for name in ("lr", "clip", "eps"):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}, but must be 1 or more")
+        for name in ("lr", "clip", "eps", "trust"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"{name} is {value}, but must be a number above 0")
@@ -109,6 +118,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError(f"momentum is {self.momentum}, but must be 0 or more and below 1")
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov = true needs momentum above 0, for example momentum = 0.9")
+        if self.scale_lr != "none" and self.base_batch is None:
+            raise ValueError(f'scale_lr = "{self.scale_lr}" needs base_batch, the samples per step that lr is for')
+        if self.base_batch is not None and self.scale_lr == "none":
+            raise ValueError(f'base_batch is {self.base_batch}, but nothing is scaled by it; set scale_lr = "linear" or "sqrt"')
         if self.betas is not None and not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas is {list(self.betas)}, but both must be 0 or more and below 1")
         if isinstance(self.warmup, float) and self.warmup >= 1:
@@ -130,19 +143,35 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return _PLAIN[self.schedule]
 
     @property
+    def step_batch(self) -> int:
+        """Samples per step."""
+        return self.batch * self.accumulate
+
+    @property
     def rate(self) -> float:
-        """The highest learning rate."""
-        return float(LR[self.optimizer] if self.lr is None else self.lr)
+        """The highest learning rate: `lr`, scaled from `base_batch` to the samples per step.
+
+        Linear suits sgd (Goyal et al., arXiv 1706.02677), the square root adam and its kin (Krizhevsky, arXiv 1404.5997).
+        """
+        lr = float(LR[self.optimizer] if self.lr is None else self.lr)
+        if self.base_batch is None:
+            return lr
+        times = self.step_batch / self.base_batch
+        return lr * (times if self.scale_lr == "linear" else math.sqrt(times))
 
     def settings(self) -> dict[str, Any]:
         """What the chosen optimizer is made with, besides the learning rate; defaults filled in."""
         decay = WEIGHT_DECAY[self.optimizer] if self.weight_decay is None else self.weight_decay
         found: dict[str, Any] = {"weight_decay": float(decay)}
+        if self.optimizer in MOMENTUM:
+            found["momentum"] = float(MOMENTUM[self.optimizer] if self.momentum is None else self.momentum)
         if self.optimizer == "sgd":
-            found |= {"momentum": float(self.momentum or 0.0), "nesterov": bool(self.nesterov)}
-        else:
+            found["nesterov"] = bool(self.nesterov)
+        if self.optimizer == "lars":
+            found["trust"] = float(TRUST if self.trust is None else self.trust)
+        if self.optimizer in EPS:
             found["eps"] = float(EPS[self.optimizer] if self.eps is None else self.eps)
-        if self.optimizer in ("adam", "adamw"):
+        if self.optimizer in _ONLY["betas"]:
             found["betas"] = tuple(float(beta) for beta in self.betas or BETAS)
         return found
 
@@ -152,7 +181,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         settings = self.settings()
         if "betas" in settings:
             settings["betas"] = list(settings["betas"])
+        # How lr came about is no matter, only the rate; and what was not there before is in no key where it is at its default.
+        added = {"accumulate": self.accumulate} if self.accumulate > 1 else {}
         return {
+            **added,
             "epochs": self.epochs,
             "batch": self.batch,
             "optimizer": {"kind": self.optimizer, "lr": self.rate, **settings},

@@ -21,6 +21,7 @@ from laminar.train.dtype import LossScale
 from laminar.train.job import Job
 from laminar.train.metrics import Tally
 from laminar.train.optimizers import Optimizer
+from laminar.train.team import TeamOptimizer
 
 _AGAIN = "laminar build --force trains this layer from its start"
 
@@ -35,6 +36,7 @@ class Progress(msgspec.Struct):
     fit_seconds: float = 0.0  # spent on steps
     epoch_seconds: float = 0.0  # the same, in this epoch
     seconds: float = 0.0  # spent on everything
+    first: float | None = None  # loss of the first batch
     best: float | None = None  # lowest test loss
     waited: int = 0  # epochs since then
     stopped: str = ""  # why there is nothing more to do
@@ -46,7 +48,7 @@ class Run:
     """The parts of a running job that change from step to step."""
 
     job: Job
-    optimizer: Optimizer
+    optimizer: Optimizer | TeamOptimizer
     scale: LossScale | None
     tally: Tally
     frozen: dict[str, Any]  # as it was at the start: frozen_state()
@@ -118,6 +120,12 @@ def changing(job: Job) -> Iterator[tuple[str, Tensor]]:
     for name, tensor in [*job.model.named_parameters(), *job.model.named_buffers()]:
         if frozen is None or not frozen.covers(name):
             yield name, tensor
+
+
+def buffers_of(job: Job) -> dict[str, Tensor]:
+    """Those that are not frozen, also such as a state_dict leaves out."""
+    own = {name for name, _ in job.model.named_buffers()}
+    return {name: tensor for name, tensor in changing(job) if name in own}
 
 
 def frozen_state(job: Job) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import signal
 import threading
@@ -440,3 +441,25 @@ def test_one_target_value_needs_no_dimension_of_its_own(tmp_path: Path) -> None:
             return out
 
     assert train(job(tmp_path, model=Flat(), data=data, epochs=40, lr=0.05)).metrics["r2"] > 0.9
+
+
+def test_finite_garbage_is_told(tmp_path: Path) -> None:
+    data = images()
+    data.test.y[:] = (data.test.y + 1) % 3  # what is learnt does not help
+    astray = train(job(tmp_path / "astray", model=line_of_classes(), data=data, optimizer="sgd", lr=1e6))
+    assert math.isfinite(astray.metrics["loss"])
+    assert "warning: the test loss is" in astray.notes[-1] and "lower lr (it is 1e+06)" in astray.notes[-1]
+    assert train(job(tmp_path / "good", model=line_of_classes())).notes == []
+
+
+@pytest.mark.parametrize("loss", ["mse", "l1", "huber"])
+def test_finite_garbage_is_told_of_regression(loss: str, tmp_path: Path) -> None:
+    fields = {"data": numbers(), "optimizer": "sgd", "loss": loss}
+    astray = train(job(tmp_path / "astray", model=nn.Linear(5, 2), lr=30.0 if loss == "mse" else 1e4, epochs=1, **fields))
+    assert "times what guessing gives" in astray.notes[-1]
+    assert train(job(tmp_path / "good", model=line(), lr=0.05, **fields)).notes == []
+
+
+def line_of_classes() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 3))

@@ -75,7 +75,7 @@ def test_the_rate_is_taken_at_each_step() -> None:
     assert all(torch.equal(a, b) for a, b in zip(ours.parameters(), theirs.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("fields", [fields for fields, _ in PAIRS])
+@pytest.mark.parametrize("fields", [*[fields for fields, _ in PAIRS], {"optimizer": "lars"}, {"optimizer": "lamb"}])
 def test_state_goes_and_comes_by_name(fields: dict[str, Any]) -> None:
     one, other = twins()
     recipe = Recipe(epochs=1, **fields)

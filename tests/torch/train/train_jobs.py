@@ -103,7 +103,7 @@ VARIANTS: dict[str, Callable[[Path], Job]] = {
     "frozen features, adamw": lambda f: job(f, optimizer="adamw", frozen=["features"], warmup=0.2),
     "kept features, adam": lambda f: kept(f, optimizer="adam", schedule="cosine"),
     "regression, huber, float64": lambda f: job(f, model=line(), data=numbers(), loss="huber", dtype="float64"),
-    "augmented": lambda f: job(f, augment=AugmentSpec(flip="horizontal", shift=1, noise=0.05)),
+    "augmented": lambda f: job(f, augment=AugmentSpec(flip="horizontal", shift=1, noise=0.05, crop=0.8, rotate=10, cutout=2)),
     "patience": lambda f: job(f, epochs=12, batch=32, lr=0.3, patience=2),  # stops before its last epoch
 }
 

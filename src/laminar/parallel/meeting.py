@@ -1,0 +1,74 @@
+"""Meetings: where the workers of one machine wait for each other, thousands of times a second.
+
+Each worker has a counter in shared memory that only it writes: the number of meetings it has come to. A meeting is over for a worker
+when all counters have reached its own. Waiting begins with looking again and again, since on a free core the others are microseconds
+away; goes on with giving the core away between looks; and ends in short sleeps: with more processes than cores, spinning would keep the
+one that is waited for from running at all.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Final, final
+
+from laminar.core.clock import SYSTEM, Clock
+
+LOOKS: Final = 400  # about 20 microseconds
+YIELDS: Final = 200
+NAP: Final = 100e-6  # seconds
+PATIENCE: Final = 60.0  # seconds of waiting after which `missing` is asked
+
+_yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
+
+# words: [0] 0, or why everybody is to leave; then one counter on a cache line of its own for each rank
+STRIDE: Final = 8
+FINE: Final = 0
+
+
+class Broken(Exception):
+    """The team is not whole any more: someone died, or the chief called it off."""
+
+
+def words_for(size: int) -> int:
+    return STRIDE * (1 + size)
+
+
+@final
+class Meeting:
+    def __init__(self, words: memoryview[int], rank: int, size: int, *, clock: Clock = SYSTEM) -> None:
+        self._words, self._clock = words, clock
+        self._mine = STRIDE * (1 + rank)
+        self._others = [STRIDE * (1 + other) for other in range(size) if other != rank]
+        self.rank, self.size = rank, size
+        self.count = 0
+
+    def meet(self) -> None:
+        """Wait until all have come. Broken when the team is called off meanwhile."""
+        words = self._words
+        self.count += 1
+        count = self.count
+        words[self._mine] = count
+        for other in self._others:
+            if words[other] >= count:
+                continue
+            for _ in range(LOOKS):
+                if words[other] >= count:
+                    break
+            else:
+                self._wait(other, count)
+        if words[0] != FINE:
+            raise Broken(words[0])
+
+    def _wait(self, other: int, count: int) -> None:
+        words = self._words
+        for _ in range(YIELDS):
+            if words[other] >= count or words[0] != FINE:
+                return
+            _yield()
+        while words[other] < count and words[0] == FINE:
+            time.sleep(NAP)
+
+    def call_off(self, why: int = 1) -> None:
+        self._words[0] = why

@@ -1,0 +1,86 @@
+"""Segments: memory that several processes of one machine have in common. It has no name, so nothing is left of it when they are gone.
+
+Made by one process and handed to its children as an open file: a memfd where the system has it, an unlinked temporary file elsewhere.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import tempfile
+from typing import final
+
+import torch
+from torch import Tensor
+
+from laminar.core.errors import LaminarError
+
+LINE = 64  # bytes of a cache line: words of different writers lie on different ones
+
+
+@final
+class Segment:
+    def __init__(self, fd: int, size: int) -> None:
+        """Attach to the segment behind an open file."""
+        self.fd, self.size = fd, size
+        self.map = mmap.mmap(fd, size)
+
+    @classmethod
+    def create(cls, size: int) -> Segment:
+        """L607 where there is no room: it is taken now, not when a page is first written, which would kill the writer."""
+        size = max(size, mmap.PAGESIZE)
+        there = _available()
+        if there is not None and size > there:  # the system would take pages for it until it had to kill somebody
+            raise _too_little(size, f"{there:,} are free")
+        fd = _anonymous_file()
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(fd, 0, size)
+            else:
+                os.ftruncate(fd, size)
+            return cls(fd, size)
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
+                raise _too_little(size, str(error.strerror)) from error
+            raise
+
+    def floats(self, offset: int, count: int) -> Tensor:
+        """`count` float32 numbers from byte `offset` on, as a tensor on the shared memory."""
+        return torch.frombuffer(self.map, dtype=torch.float32, count=count, offset=offset) if count else torch.empty(0)
+
+    def words(self, offset: int, count: int) -> memoryview[int]:
+        """64-bit integers: read and written whole, by index."""
+        return memoryview(self.map)[offset : offset + 8 * count].cast("q")
+
+    def doubles(self, offset: int, count: int) -> memoryview[float]:
+        return memoryview(self.map)[offset : offset + 8 * count].cast("d")
+
+    def close(self) -> None:
+        """The file; the memory itself goes when no tensor uses it any more."""
+        os.close(self.fd)
+
+
+def _too_little(size: int, why: str) -> LaminarError:
+    return LaminarError(
+        "L607",
+        f"the workers need {size:,} bytes of shared memory, and there are fewer: {why}",
+        hint="use fewer workers, a smaller model, or give the machine (or container) more memory",
+    )
+
+
+def _available() -> int | None:
+    """Bytes of memory that are free or can be made so; None where the system does not tell."""
+    try:
+        with open("/proc/meminfo") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("laminar-workers")
+    with tempfile.TemporaryFile(prefix="laminar-workers-") as file:
+        return os.dup(file.fileno())

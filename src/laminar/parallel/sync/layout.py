@@ -1,0 +1,116 @@
+"""Layout: what lies where in the memory that the workers of a team share.
+
+    words     why to leave, a counter for each rank (meeting.py), a line of facts for each rank
+    sums      SUMS doubles for each rank
+    params    one copy, used by all
+    state     the optimizer's slots, one copy
+    grads     one for each rank
+    buffers   one for each rank
+
+Parameters are pieces of one row of float32 numbers; each begins on a cache line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from laminar.parallel.meeting import words_for
+from laminar.parallel.segment import LINE
+
+SUMS = 16  # doubles that a member may give at once; of these
+LOSS, NORM = 14, 15  # are a step's own
+FACTS = 8  # words of each rank
+PID, STOP = 0, 1
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A tensor in the row."""
+
+    name: str
+    shape: tuple[int, ...]
+    start: int  # in numbers
+
+    @property
+    def count(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.count
+
+
+@dataclass(frozen=True)
+class Layout:
+    size: int  # of the team
+    params: tuple[Piece, ...]
+    buffers: tuple[Piece, ...]
+    slots: tuple[str, ...]
+
+    @classmethod
+    def of(cls, size: int, params: Shapes, buffers: Shapes, slots: Sequence[str]) -> Layout:
+        return cls(size, _row(params), _row(buffers), tuple(slots))
+
+    @property
+    def numbers(self) -> int:
+        """Of the row of parameters, gaps included."""
+        return _end(self.params)
+
+    @property
+    def words(self) -> int:
+        return 0
+
+    @property
+    def word_count(self) -> int:
+        return words_for(self.size) + FACTS * self.size
+
+    def facts(self, rank: int) -> int:
+        """The word at which the facts of a rank begin."""
+        return words_for(self.size) + FACTS * rank
+
+    @property
+    def sums(self) -> int:
+        return 8 * self.word_count
+
+    @property
+    def param_bytes(self) -> int:
+        """Where parameters begin."""
+        return _up(self.sums + 8 * SUMS * self.size)
+
+    def slot_bytes(self, slot: int) -> int:
+        return self.param_bytes + 4 * self.numbers * (1 + slot)
+
+    def grad_bytes(self, rank: int) -> int:
+        return self.slot_bytes(len(self.slots)) + 4 * self.numbers * rank
+
+    def buffer_bytes(self, rank: int) -> int:
+        return self.grad_bytes(self.size) + 4 * _end(self.buffers) * rank
+
+    @property
+    def total(self) -> int:
+        return self.buffer_bytes(self.size)
+
+
+def _row(shapes: Shapes) -> tuple[Piece, ...]:
+    pieces, start = [], 0
+    for name, shape in shapes.items():
+        piece = Piece(name, tuple(shape), start)
+        pieces.append(piece)
+        start = piece.start + _numbers_up(piece.count)
+    return tuple(pieces)
+
+
+def _end(pieces: Sequence[Piece]) -> int:
+    return pieces[-1].start + _numbers_up(pieces[-1].count) if pieces else 0
+
+
+def _numbers_up(count: int) -> int:
+    return -(-count // (LINE // 4)) * (LINE // 4)
+
+
+def _up(size: int) -> int:
+    return -(-size // LINE) * LINE

@@ -1,0 +1,70 @@
+"""A team on one machine: what its members have in common lies in shared memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from laminar.parallel.meeting import Meeting
+from laminar.parallel.segment import Segment
+from laminar.parallel.sync.layout import PID, STOP, SUMS, Layout
+from laminar.parallel.sync.shared_optimizer import SharedOptimizer
+from laminar.train.recipe import Recipe
+
+
+@final
+class SharedTeam:
+    def __init__(self, segment: Segment, layout: Layout, rank: int) -> None:
+        self.rank, self.size = rank, layout.size
+        self._segment, self._layout = segment, layout
+        self._words = segment.words(layout.words, layout.word_count)
+        self._sums = segment.doubles(layout.sums, SUMS * layout.size)
+        self.meeting = Meeting(self._words, rank, layout.size)
+        self._words[layout.facts(rank) + PID] = os.getpid()
+        self._buffers = [segment.floats(layout.buffer_bytes(r), _numbers(layout)) for r in range(layout.size)]
+
+    def optimizer(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> SharedOptimizer:
+        made = SharedOptimizer(recipe, params, self._layout, self._segment, self.meeting, first=True)
+        self.meeting.meet()
+        return made
+
+    @property
+    def pids(self) -> list[int]:
+        return [self._words[self._layout.facts(rank) + PID] for rank in range(self.size)]
+
+    def sum(self, own: Sequence[float]) -> list[float]:
+        start = SUMS * self.rank
+        for i, value in enumerate(own):
+            self._sums[start + i] = value
+        self.meeting.meet()
+        found = [sum(self._sums[SUMS * rank + i] for rank in range(self.size)) for i in range(len(own))]
+        self.meeting.meet()  # nobody gives the next ones before all have read these
+        return found
+
+    @torch.no_grad()
+    def share_buffers(self, buffers: Mapping[str, Tensor]) -> None:
+        if not buffers:
+            return
+        pieces = [(buffers[piece.name], piece) for piece in self._layout.buffers]
+        for tensor, piece in pieces:
+            self._buffers[self.rank][piece.start : piece.stop].view(piece.shape).copy_(tensor)
+        self.meeting.meet()
+        for tensor, piece in pieces:
+            parts = [row[piece.start : piece.stop].view(piece.shape) for row in self._buffers]
+            tensor.copy_(torch.stack(parts).double().mean(0) if tensor.is_floating_point() else parts[0])
+        self.meeting.meet()
+
+    def stop_after(self, step: int) -> None:
+        self._words[self._layout.facts(0) + STOP] = step + 1
+
+    def stops_after(self, step: int) -> bool:
+        # By number, not as a flag: whoever is a step ahead must not stop those behind too early.
+        return self._words[self._layout.facts(0) + STOP] == step + 1
+
+
+def _numbers(layout: Layout) -> int:
+    return layout.buffers[-1].stop if layout.buffers else 0

@@ -1,0 +1,180 @@
+"""laminar build --strategy sync: the same layer from many workers, whoever of them is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laminar.core.events import read
+
+STACK = """\
+[stack]
+name = "team"
+
+[data.digits]
+source = "digits"
+limit = 700
+
+[[layer]]
+name = "base"
+model = "{model}"
+args = {args}
+data = "digits"
+train = {{ epochs = {epochs}, batch = 50, optimizer = "{optimizer}", lr = 0.01, seed = 0, threads = 1{more} }}
+"""
+
+
+def project(
+    folder: Path, *, epochs: int = 4, optimizer: str = "adam", more: str = "", model: str = "laminar:mlp", args: str = "{ hidden = [24] }"
+) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "laminar.toml").write_text(STACK.format(epochs=epochs, optimizer=optimizer, more=more, model=model, args=args))
+    return folder
+
+
+def laminar(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "laminar", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def built(folder: Path, *words: str) -> dict[str, Any]:
+    done = laminar(folder, "build", "-q", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout)["layers"][0])
+
+
+def events(folder: Path, kind: str) -> list[dict[str, Any]]:
+    (path,) = (folder / ".laminar/runs").glob("*/events.jsonl")
+    return [event for event in read(path) if event["event"] == kind]
+
+
+@pytest.mark.parametrize(("optimizer", "more"), [("adam", ""), ("lamb", ", clip = 0.5")])
+def test_the_losses_are_those_of_one_process(tmp_path: Path, optimizer: str, more: str) -> None:
+    alone = project(tmp_path / "alone", optimizer=optimizer, more=more)
+    three = project(tmp_path / "three", optimizer=optimizer, more=more)
+    one, many = built(alone), built(three, "--strategy", "sync", "--workers", "3")
+    losses = [[event["loss"] for event in events(folder, "step")] for folder in (alone, three)]
+    assert len(losses[0]) == len(losses[1]) >= 50
+    assert max(abs(a - b) for a, b in zip(losses[0][:50], losses[1][:50], strict=True)) < 1e-5
+    assert many["metrics"]["loss"] == pytest.approx(one["metrics"]["loss"], abs=1e-3)
+    assert one["key"] == many["key"]  # so it is reused, however it was trained
+    workers = events(three, "worker")
+    assert [(w["role"], w["rank"]) for w in workers] == [("worker", 0), ("worker", 1), ("worker", 2)]
+    assert len({w["pid"] for w in workers}) == 3
+    assert not any(alive(w["pid"]) for w in workers)
+
+
+@pytest.mark.parametrize(("rank", "elastic"), [(1, False), (0, True)])
+def test_a_killed_worker_does_not_end_the_training(tmp_path: Path, rank: int, elastic: bool) -> None:
+    folder = project(tmp_path / "killed", epochs=60, more=", checkpoint_seconds = 0.2")
+    words = ["--strategy", "sync", "--workers", "2", *(["--elastic"] if elastic else [])]
+    process = start(folder, "build", "--json", *words)
+    pid = wait_for_step(folder, process, 60)[rank]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    out, error = process.communicate(timeout=200)
+    assert process.returncode == 0, error
+    (layer,) = json.loads(out)["layers"]
+    assert layer["metrics"]["accuracy"] > 0.8
+    said = json.loads(laminar(folder, "show", "base", "--json").stdout)["notes"]
+    assert any(f"worker {rank} (process {pid}) was ended by SIGKILL" in note for note in said), said
+    assert any(f"with {2 if elastic else 1} worker" in note for note in said)
+    steps = [event["step"] for event in events(folder, "step")]
+    assert steps == list(range(len(steps)))
+    assert laminar(folder, "verify").returncode == 0
+
+
+def test_ctrl_c_keeps_the_step_and_ends_every_process(tmp_path: Path) -> None:
+    folder = project(tmp_path / "stopped", epochs=60)
+    process = start(folder, "build", "--strategy", "sync", "--workers", "2")
+    workers = wait_for_step(folder, process, 40)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=100)
+    assert process.returncode == 130, error
+    assert not any(alive(worker["pid"]) for worker in workers)
+    assert events(folder, "checkpoint")[-1]["why"] == "interrupted"
+    kept = events(folder, "checkpoint")[-1]["step"]
+    again = built(folder)  # by one process, which goes on where the two stopped
+    assert again["action"] == "built"
+    assert events(folder, "resume")[0]["step"] == kept >= 40
+
+
+def test_when_the_build_is_killed_its_workers_end_too(tmp_path: Path) -> None:
+    folder = project(tmp_path / "orphans", epochs=60)
+    process = start(folder, "build", "--strategy", "sync", "--workers", "2")
+    workers = wait_for_step(folder, process, 10)
+    process.kill()
+    process.communicate()
+    for worker in workers:
+        while alive(worker["pid"]):
+            pass
+
+
+def test_a_worker_that_fails_is_named(tmp_path: Path) -> None:
+    folder = project(tmp_path / "fails", model="models:fails", args="{ }")
+    (folder / "models.py").write_text(
+        "import torch\nfrom torch import nn\n\n"
+        "class Fails(nn.Module):\n"
+        "    def __init__(self, classes):\n        super().__init__()\n        self.head = nn.Linear(64, classes)\n"
+        "    def forward(self, x):\n        y = self.head(x.flatten(1))\n"
+        "        return y * float('nan') if self.training and len(x) == 16 else y\n\n"
+        "def fails(classes):\n    return Fails(classes)\n"
+    )
+    done = laminar(folder, "build", "-q", "--strategy", "sync", "--workers", "3")  # 50 rows: 16, 17, 17
+    assert done.returncode == 6
+    assert "error L601" in done.stderr and "worker 0: the loss is nan" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--strategy", "snc"], "L008", "did you mean 'sync'"),
+        (["--strategy", "solo", "--workers", "3"], "L008", "one worker"),
+        (["--strategy", "sync", "--workers", "51"], "L004", "which 51 workers cannot share"),
+    ],
+)
+def test_what_cannot_be_run_is_told(tmp_path: Path, words: list[str], code: str, said: str) -> None:
+    done = laminar(project(tmp_path / "bad"), "build", "-q", *words)
+    assert done.returncode == 2
+    assert f"error {code}" in done.stderr and said in done.stderr and "fix:" in done.stderr
+
+
+def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "laminar", *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def wait_for_step(folder: Path, process: subprocess.Popen[str], step: int) -> list[dict[str, Any]]:
+    """The workers, once the training has come so far."""
+    while True:
+        assert process.poll() is None, process.communicate()
+        if any((folder / ".laminar/runs").glob("*/events.jsonl")):
+            workers = events(folder, "worker")
+            if workers and any(event["step"] >= step for event in events(folder, "checkpoint") + events(folder, "step")):
+                return workers
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False

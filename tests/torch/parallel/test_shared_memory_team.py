@@ -1,0 +1,161 @@
+"""Teams in shared memory: members in threads of one process, so that every step of a meeting can be seen."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from laminar.core.errors import LaminarError
+from laminar.parallel.meeting import Broken, Meeting, words_for
+from laminar.parallel.segment import Segment
+from laminar.parallel.sync.layout import Layout
+from laminar.parallel.sync.shared_team import SharedTeam
+from laminar.train.optimizers import Optimizer, slots_of
+from laminar.train.recipe import Recipe
+from laminar.train.team import own_rows
+
+SHAPES = {"a": (5, 7), "b": (7,), "c": (), "d": (33,)}
+
+
+def together(size: int, work: Callable[[int], Any]) -> list[Any]:
+    """What `work` gives for each rank, all at once; the first error of any."""
+    found: list[Any] = [None] * size
+    errors: list[BaseException] = []
+
+    def one(rank: int) -> None:
+        try:
+            found[rank] = work(rank)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    if errors:
+        raise errors[0]
+    return found
+
+
+def parameters() -> dict[str, nn.Parameter]:
+    generator = torch.Generator().manual_seed(1)  # the global one belongs to all threads
+    return {name: nn.Parameter(torch.randn(shape, generator=generator)) for name, shape in SHAPES.items()}
+
+
+def gradients(step: int, rank: int, size: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    return {name: torch.randn(shape, generator=generator) / size for name, shape in SHAPES.items()}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": "adam"},
+        {"optimizer": "adamw", "clip": 0.5},
+        {"optimizer": "sgd", "momentum": 0.9, "nesterov": True},
+        {"optimizer": "sgd"},
+        {"optimizer": "adagrad"},
+        {"optimizer": "lars"},
+        {"optimizer": "lamb", "clip": 1.0},
+    ],
+    ids=lambda s: "-".join(map(str, s.values())),
+)
+def test_a_shared_step_is_the_step_of_the_summed_gradient(size: int, settings: dict[str, Any]) -> None:
+    recipe = Recipe(epochs=1, lr=0.1, **settings)
+    alone = parameters()
+    optimizer = Optimizer(recipe, alone)
+    for step in range(6):
+        for rank in range(size):
+            for name, grad in gradients(step, rank, size).items():
+                alone[name].grad = grad if alone[name].grad is None else alone[name].grad + grad
+        if recipe.clip is not None:
+            nn.utils.clip_grad_norm_(alone.values(), recipe.clip)
+        optimizer.step(0.1)
+        optimizer.zero_grad()
+
+    layout = Layout.of(size, SHAPES, {}, [slot for slot in slots_of(recipe) if slot != "count"])
+    segment = Segment.create(layout.total)
+
+    def member(rank: int) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], float]:
+        own = parameters()
+        team = SharedTeam(segment, layout, rank)
+        shared = team.optimizer(recipe, own)
+        for step in range(6):
+            for name, grad in gradients(step, rank, size).items():
+                own[name].grad = grad
+            shared.loss = float(rank + 1)
+            shared.step(0.1)
+            shared.zero_grad()
+        return {name: p.detach().clone() for name, p in own.items()}, shared.tensors(), shared.total_loss
+
+    found = together(size, member)
+    for tensors, state, loss in found:
+        assert loss == sum(range(1, size + 1))
+        for name, parameter in alone.items():
+            torch.testing.assert_close(tensors[name], parameter.detach(), rtol=1e-5, atol=1e-6)
+        for name, tensor in optimizer.tensors().items():
+            torch.testing.assert_close(state[name], tensor, rtol=1e-4, atol=1e-6)
+    segment.close()
+
+
+def test_sums_and_buffers_are_those_of_the_whole_team() -> None:
+    layout = Layout.of(3, {"a": (2,)}, {"mean": (4,), "count": ()}, [])
+    segment = Segment.create(layout.total)
+
+    def member(rank: int) -> tuple[list[list[float]], list[float], int]:
+        team = SharedTeam(segment, layout, rank)
+        sums = [team.sum([rank, k]) for k in range(50)]
+        buffers = {"mean": torch.full((4,), float(rank)), "count": torch.tensor(10 + rank)}
+        team.share_buffers(buffers)
+        return sums, buffers["mean"].tolist(), int(buffers["count"])
+
+    for sums, mean, count in together(3, member):
+        assert sums == [[3.0, 3.0 * k] for k in range(50)]
+        assert mean == [1.0] * 4
+        assert count == 10  # member 0's
+    segment.close()
+
+
+def test_all_stop_after_the_same_step() -> None:
+    layout = Layout.of(2, {"a": (2,)}, {}, [])
+    segment = Segment.create(layout.total)
+    teams = [SharedTeam(segment, layout, rank) for rank in range(2)]
+    teams[0].stop_after(7)
+    assert [team.stops_after(6) for team in teams] == [False, False]
+    assert [team.stops_after(7) for team in teams] == [True, True]
+    segment.close()
+
+
+def test_nobody_waits_for_a_team_that_was_called_off() -> None:
+    segment = Segment.create(8 * words_for(2))
+    words = segment.words(0, words_for(2))
+    waiting, other = Meeting(words, 0, 2), Meeting(words, 1, 2)
+    started = threading.Event()
+
+    def wait() -> None:
+        started.set()
+        waiting.meet()
+
+    with pytest.raises(Broken):
+        together(2, lambda rank: wait() if rank == 0 else (started.wait(), other.call_off()))
+    segment.close()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("rows", [0, 1, 5, 64])
+def test_every_row_is_taken_once(rows: int, size: int) -> None:
+    taken = [i for rank in range(size) for i in range(rows)[own_rows(rows, rank, size)]]
+    assert taken == list(range(rows))
+
+
+def test_too_little_memory_is_told() -> None:
+    with pytest.raises(LaminarError) as caught:
+        Segment.create(1 << 60)
+    assert caught.value.code == "L607"
