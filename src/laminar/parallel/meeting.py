@@ -13,12 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Final, final
 
-from laminar.core.clock import SYSTEM, Clock
-
 LOOKS: Final = 400  # about 20 microseconds
 YIELDS: Final = 200
 NAP: Final = 100e-6  # seconds
-PATIENCE: Final = 60.0  # seconds of waiting after which `missing` is asked
 
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 
@@ -37,8 +34,8 @@ def words_for(size: int) -> int:
 
 @final
 class Meeting:
-    def __init__(self, words: memoryview[int], rank: int, size: int, *, clock: Clock = SYSTEM) -> None:
-        self._words, self._clock = words, clock
+    def __init__(self, words: memoryview[int], rank: int, size: int) -> None:
+        self._words = words
         self._mine = STRIDE * (1 + rank)
         self._others = [STRIDE * (1 + other) for other in range(size) if other != rank]
         self.rank, self.size = rank, size

@@ -75,15 +75,20 @@ class Optimizer:
     @torch.no_grad()
     def load(self, saved: Mapping[str, Tensor]) -> None:
         own = self.tensors()
-        if own.keys() != saved.keys():
-            odd = sorted(own.keys() ^ saved.keys())[0]
-            raise LaminarError(
-                "L604",
-                f"the checkpoint's optimizer state does not fit: '{odd}' is in only one of checkpoint and recipe",
-                hint="laminar build --force trains this layer from its start",
-            )
+        refuse_other_state(own, saved)
         for name, tensor in own.items():
             tensor.copy_(saved[name])
+
+
+def refuse_other_state(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
+    """L604 unless a checkpoint has the very state that this optimizer has."""
+    if own.keys() != saved.keys():
+        odd = sorted(own.keys() ^ saved.keys())[0]
+        raise LaminarError(
+            "L604",
+            f"the checkpoint's optimizer state does not fit: '{odd}' is in only one of checkpoint and recipe",
+            hint="laminar build --force trains this layer from its start",
+        )
 
 
 def slots_of(recipe: Recipe) -> tuple[str, ...]:

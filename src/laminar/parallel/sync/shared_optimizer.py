@@ -20,7 +20,7 @@ from laminar.core.errors import LaminarError
 from laminar.parallel.meeting import Meeting
 from laminar.parallel.segment import LINE, Segment
 from laminar.parallel.sync.layout import LOSS, NORM, SUMS, Layout, Piece
-from laminar.train.optimizers import slots_of, update_rule
+from laminar.train.optimizers import refuse_other_state, slots_of, update_rule
 from laminar.train.recipe import Recipe
 
 BY_TENSOR: Final = ("lars", "lamb")
@@ -113,13 +113,7 @@ class SharedOptimizer:
     @torch.no_grad()
     def load(self, saved: Mapping[str, Tensor]) -> None:
         own = self.tensors()
-        if own.keys() != saved.keys():
-            odd = sorted(own.keys() ^ saved.keys())[0]
-            raise LaminarError(
-                "L604",
-                f"the checkpoint's optimizer state does not fit: '{odd}' is in only one of checkpoint and recipe",
-                hint="laminar build --force trains this layer from its start",
-            )
+        refuse_other_state(own, saved)
         for name, tensor in own.items():
             if name.startswith("count/"):
                 for count in self._counts:
