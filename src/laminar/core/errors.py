@@ -66,6 +66,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "L402": "a remote does not have it",
     "L403": "what arrived is not what was asked for",
     "L404": "a remote that cannot be written",
+    "L405": "an address that cannot be listened on",
     # training
     "L601": "the loss is not finite",
     "L602": "a frozen tensor changed",
@@ -83,6 +84,7 @@ DOCS: Final = "https://github.com/laminar-train/laminar/tree/main/docs"
 """As in pyproject.toml. An installed Laminar has no docs beside it."""
 
 _EXIT: Final[dict[str, int]] = {"L0": 2, "L1": 2, "L2": 2, "L3": 3, "L4": 4, "L5": 5, "L6": 6, "L9": 70}
+_EXIT_OF: Final[dict[str, int]] = {"L607": 2}  # more workers were asked for than the machine can hold: an edit helps
 
 
 def docs(page: str) -> str:
@@ -103,7 +105,7 @@ class LaminarError(Exception):
 
     @property
     def exit_code(self) -> int:
-        return _EXIT[self.code[:2]]
+        return _EXIT_OF.get(self.code, _EXIT[self.code[:2]])
 
     def __str__(self) -> str:
         return f"{self.message} [{self.code}]" + (f"\n  fix: {self.hint}" if self.hint else "")

@@ -11,3 +11,11 @@ def number(value: float | None) -> str:
     if size >= 1e7 or 0 < size < 5e-5:
         return f"{value:.1e}"
     return f"{value:.4f}" if size < 10 else f"{value:,.1f}" if size < 1000 else f"{value:,.0f}"
+
+
+def many(count: int, noun: str, verb: str = "") -> str:
+    """`1 image`, `2,000 classes`; with a verb (is, was, has) `1 image is`, `2 images are`."""
+    if count == 1:
+        return f"1 {noun} {verb}".rstrip()
+    plural = {"is": "are", "was": "were", "has": "have"}.get(verb, verb)
+    return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'} {plural}".rstrip()

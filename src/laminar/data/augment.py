@@ -11,10 +11,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from laminar.core.errors import LaminarError
 from laminar.core.seeds import derive
 from laminar.data import augment_affine
 from laminar.data.augment_affine import Affine
+from laminar.data.augment_fit import moving, refuse_unfit, sides_of
 from laminar.data.dataset import Array
 from laminar.data.order import counted
 from laminar.data.spec import AugmentSpec
@@ -29,23 +29,9 @@ class Augment:
     """`move` changes samples as they are stored, `disturb` as a model sees them."""
 
     def __init__(self, spec: AugmentSpec, seed: int, sample_shape: tuple[int, ...], *, clip: bool) -> None:
-        moves = _that_move(spec)
-        if moves and len(sample_shape) != 3:
-            what = ", ".join(moves)
-            raise LaminarError(
-                "L109",
-                f"augment: images (C, H, W) are needed for {what}, but samples have shape {sample_shape}",
-                hint=f"remove {what}; noise works for any shape",
-            )
-        for name, pixels in (("shift", spec.shift), ("cutout", spec.cutout)):
-            if pixels and pixels >= min(sample_shape[1:]):
-                raise LaminarError(
-                    "L109",
-                    f"augment.{name}: {pixels} pixels, but images are {sample_shape[2]}x{sample_shape[1]}",
-                    hint=f"use a smaller {name}",
-                )
+        refuse_unfit(spec, sides_of(sample_shape))
         self._spec, self._seed, self._clip = spec, seed, clip
-        self.moves, self.disturbs = bool(moves), spec.noise > 0
+        self.moves, self.disturbs = bool(moving(spec)), spec.noise > 0
         self._affine = Affine(spec.crop, spec.rotate, sample_shape) if spec.crop < 1 or spec.rotate else None
         self._width = int(np.prod(sample_shape))
         # Noise is cut from one pool at a random place for each sample: a fifth of the price of drawing every number.
@@ -84,17 +70,6 @@ class Augment:
         x += noise.reshape(x.shape)
         if self._clip:
             np.clip(x, 0, 1, out=x)
-
-
-def _that_move(spec: AugmentSpec) -> list[str]:
-    on = {
-        "flip": spec.flip != "none",
-        "shift": spec.shift > 0,
-        "crop": spec.crop < 1,
-        "rotate": spec.rotate > 0,
-        "cutout": spec.cutout > 0,
-    }
-    return [name for name, is_on in on.items() if is_on]
 
 
 def _below(words: NDArray[np.uint64], bound: int) -> NDArray[np.intp]:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from laminar.core.clock import SYSTEM, Clock
+from laminar.data.augment_fit import refuse_unfit
 from laminar.data.classes import resolve_classes
 from laminar.data.remember import Memory
 from laminar.data.sources import source_of
@@ -21,6 +22,8 @@ def fingerprint(spec: DataSpec, root: Path, cache: Path, *, clock: Clock = SYSTE
     """JSON. Equal fingerprints open to the same training and test samples in the same order, with the same names of classes."""
     source = source_of(checked(spec), root)
     contents = source.contents(Memory(cache, clock=clock))
+    if contents.sides is not None and spec.fragment is None:
+        refuse_unfit(spec.augment, contents.sides)
     positions = resolve_classes(spec.classes, contents.classes)
     names = None if positions is None or contents.classes is None else [contents.classes[p] for p in positions]
     how = spec.split or SplitSpec()

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laminar.core.errors import LaminarError
+from laminar.core.figures import many
+from laminar.data.augment_fit import refuse_unfit, sides_of
 from laminar.data.classes import resolve_classes, select
 from laminar.data.dataset import Dataset, Opened, Split
 from laminar.data.pictures import PictureSource
@@ -38,6 +40,7 @@ def open_data(
     source = source_of(spec, root)
     opened = source.open(how)
     check_opened(opened, spec.source)
+    refuse_unfit(spec.augment, sides_of(opened.train.x.shape[1:]))
     if spec.sample is not None and opened.classes is None:
         raise LaminarError("L109", "sample: the data has real-valued targets, so there are no classes to balance", hint="use limit")
     return _divide(spec, opened, _source_sides(spec, source, how), how.room)
@@ -66,7 +69,9 @@ def _divide(spec: DataSpec, opened: Opened, sides: NDArray[np.bool_] | None, roo
         else:
             train_index, test_index = split_indices(strata, how.test, how.seed, stratified=stratified)
         if not len(test_index):
-            raise LaminarError("L103", f"{spec.source}: {len(train)} samples are too few to keep any for testing", hint="add samples")
+            raise LaminarError(
+                "L103", f"{spec.source}: {many(len(train), 'sample', 'is')} too few to keep any for testing", hint="add samples"
+            )
         train, test = train.take(train_index, room), train.take(test_index, room)
         strata, test_strata = strata[train_index], strata[test_index]
     if not len(test):

@@ -20,11 +20,22 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 def permutation(count: int, seed: int, *labels: str | int) -> NDArray[np.intp]:
-    """A random order of 0..count-1 for the stream called `labels`."""
-    words = np.asarray(np.random.PCG64(derive(seed, *labels)).random_raw(count), dtype=np.uint64)
-    order = np.argsort(words)  # a third of the time of a stable one, and the same where no two words are equal
-    ascending = words[order]
-    return order if (ascending[1:] != ascending[:-1]).all() else np.argsort(words, kind="stable")
+    """A random order of 0..count-1 for the stream called `labels`: the places of as many random words, sorted."""
+    return sorted_places(np.asarray(np.random.PCG64(derive(seed, *labels)).random_raw(count), dtype=np.uint64))
+
+
+def sorted_places(words: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """What a stable argsort gives.
+
+    Places are written over the lowest bits and sorted with the words: for a million of them a fourth of the time.
+    """
+    low = np.uint64((1 << len(words).bit_length()) - 1)
+    keyed = (words & ~low) | np.arange(len(words), dtype=np.uint64)
+    keyed.sort()
+    lost = bool(((keyed[1:] ^ keyed[:-1]) <= low).any())  # two words that differed only there
+    keyed &= low
+    order = keyed.view(np.intp)
+    return order[np.argsort(words[order], kind="stable")] if lost else order  # a stable sort of what is all but sorted is fast
 
 
 def subset(count: int, size: int, seed: int, *labels: str | int) -> NDArray[np.int64]:

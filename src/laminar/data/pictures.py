@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
 
 from laminar.core.errors import LaminarError
+from laminar.core.figures import many
 from laminar.core.sizes import parse_bytes
 from laminar.data.index import Picture
 from laminar.data.sources.places import cache_folder
@@ -85,7 +86,7 @@ class OnMirrors:
             self.fetch(files, progress)
         raise LaminarError(
             "L109",
-            f"{len(files):,} images of {sum(f.size for f in files):,} bytes do not stay in the cache, which keeps {cache.budget:,} bytes",
+            f"{many(len(files), 'image')} of {sum(f.size for f in files):,} bytes cannot stay in the cache, which keeps {cache.budget:,}",
             hint=f"set {CACHE_BYTES} to more, or let sample.sources take fewer images",
         )
 

@@ -9,6 +9,8 @@ from msgspec import Meta
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
+from laminar.core.toml_words import in_toml_words
+from laminar.data.augment_fit import refuse_unfit
 
 
 class SplitSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,6 +83,8 @@ def _refuse_conflicts(spec: DataSpec) -> None:
         found = "sample.sources: applies to fragments of images", "remove sources, or add fragment"
     if found is not None:
         raise LaminarError("L109", found[0], hint=found[1])
+    if spec.fragment is not None:
+        refuse_unfit(spec.augment, (spec.fragment.size, spec.fragment.size))
 
 
 def checked(spec: DataSpec) -> DataSpec:
@@ -90,7 +94,7 @@ def checked(spec: DataSpec) -> DataSpec:
     except (msgspec.ValidationError, TypeError) as error:
         what, _, where = str(error).partition(" - at `$.")
         field = where.rstrip("`") or "data"
-        raise LaminarError("L109", f"{field}: {what}", hint=f"correct {field} in the [data] section") from error
+        raise LaminarError("L109", f"{field}: {in_toml_words(what)}", hint=f"correct {field} in the [data] section") from error
     try:
         digest.canonical(spec.args)
     except (TypeError, ValueError) as error:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laminar.core.errors import LaminarError
+from laminar.core.figures import many
 from laminar.data.dataset import Array
 from laminar.data.order import permutation
 
@@ -49,7 +50,8 @@ def balanced_indices(y: Array, per_class: int, seed: int, *, names: Sequence[str
             least = min(len(some) for _, some in _groups(y, stratified=True))
             raise LaminarError(
                 "L113",
-                f"sample: {per_class:,} of class '{names[name]}' are asked for, but there are {len(group):,}",
+                f"sample: {per_class:,} of class '{names[name]}' {'is' if per_class == 1 else 'are'} asked for, "
+                f"but there {'is' if len(group) == 1 else 'are'} {len(group):,}",
                 hint=f"per_class = {least} is the most that every class has",
             )
         chosen.append(group[permutation(len(group), seed, label, name)[:per_class]])
@@ -64,7 +66,7 @@ def limit_indices(y: Array, limit: int, seed: int, *, stratified: bool, label: s
     if limit < len(groups):
         raise LaminarError(
             "L103",
-            f"limit: {limit} samples cannot cover {len(groups)} classes",
+            f"limit: {many(limit, 'sample')} cannot cover {len(groups)} classes",
             hint=f"limit must be {len(groups)} or more, or name fewer classes",
         )
     sizes = _proportional([len(group) for _, group in groups], limit)

@@ -15,6 +15,7 @@ import msgspec
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
+from laminar.data import file_lists
 from laminar.data.remember import Memory, at_rest
 
 T = TypeVar("T")
@@ -88,8 +89,9 @@ def tree_digest(folder: Path, files: Listing, memory: Memory, *, at: int) -> str
     whole = memory.read(name, _Whole)
     if whole is not None and whole.signature == signature:
         return whole.digest
-    known = file_digests(folder, files, memory, at=at)
-    result = digest_of_files((path_in(line), sha) for line, sha in zip(files, known, strict=True))
+    known = [(path_in(line), sha) for line, sha in zip(files, file_digests(folder, files, memory, at=at), strict=True)]
+    result = digest_of_files(known)
+    file_lists.keep(memory, result, known)
     if all(_at_rest(line, at) and _stands(folder, line) for line in files):
         memory.write(name, _Whole(signature=signature, digest=result))
     return result

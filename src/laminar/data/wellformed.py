@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from laminar.core.errors import LaminarError
+from laminar.core.figures import many
 from laminar.data.dataset import Array, Opened, Split
 from laminar.data.room import Room, row_slices
 
@@ -83,7 +84,7 @@ def named_labels(parts: list[Any], where: str, names: tuple[str, ...] | None = N
     if top > len(names):
         raise LaminarError(
             "L104",
-            f"{where}: a label is {top - 1}, but only {len(names)} classes are named",
+            f"{where}: a label is {top - 1}, but only {many(len(names), 'class', 'is')} named",
             hint="name every class, or correct the labels",
         )
     return tidy, names
@@ -97,7 +98,7 @@ def refuse_far_labels(parts: list[Array], where: str) -> None:
         if top >= max(samples, 2):
             raise LaminarError(
                 "L104",
-                f"{where}: label {top} of sample {int(part.argmax())} is out of range: {samples} samples cannot have so many classes",
+                f"{where}: label {top} of sample {int(part.argmax())} is out of range: {many(samples, 'sample')} cannot have so many",
                 hint="correct the label; classes are numbered from 0 without gaps",
             )
 
@@ -110,7 +111,9 @@ def check_opened(opened: Opened, where: str) -> None:
     for name, split in parts:
         if len(split.x) != len(split.y):
             raise LaminarError(
-                "L110", f"{where}: {len(split.x)} {name} samples, but {len(split.y)} labels", hint="give every sample one label"
+                "L110",
+                f"{where}: {many(len(split.x), f'{name} sample')}, but {many(len(split.y), 'label')}",
+                hint="give every sample one label",
             )
         if split.x.shape[1:] != opened.train.x.shape[1:]:
             raise LaminarError(

@@ -29,15 +29,15 @@ def scheme_of(url: str) -> str:
 
 
 def masked(url: str) -> str:
-    """The URL without its password, for messages."""
+    """The URL without its password, and without the tokens behind its question mark: for messages and records."""
     try:
         parts = urlsplit(url)
     except ValueError:
         return masked_text(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rsplit("@", 1)[1]
-    return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}"))
+    if parts.password is not None:
+        host = parts.netloc.rsplit("@", 1)[1]
+        url = urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}"))
+    return re.sub(r"([?&](?!endpoint=)[^=&#]+)=[^&#]+", r"\1=***", url) if parts.query else url
 
 
 def masked_text(text: str) -> str:

@@ -23,6 +23,7 @@ from laminar.store.store import Store
 
 FINISHED: Final = "finished"
 CHECKPOINTS: Final = "checkpoint*"
+APART: Final = "apart"  # the same of a training by servers and workers: a folder
 
 
 def begin(store: Store, run: str) -> Path:
@@ -42,9 +43,9 @@ def finish(store: Store, record: BuildRecord) -> None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    passing = {FINISHED} | {path.name for path in folder.glob(CHECKPOINTS)}
+    passing = {FINISHED, APART} | {path.name for path in folder.glob(CHECKPOINTS)}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name not in passing and not path.name.endswith(".tmp"):
+        if path.is_file() and path.relative_to(folder).parts[0] not in passing and not path.name.endswith(".tmp"):
             yield path
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from laminar.core import digest
 from laminar.core.clock import FakeClock
+from laminar.data.augment_fit import sides_of
 from laminar.data.dataset import Dataset
 from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
@@ -71,6 +72,7 @@ class SourceContract:
         opened = source_of(spec, root).open(Opening(Room(), memory))
         assert contents.classes == opened.classes
         assert contents.own_test == (opened.test is not None)
+        assert contents.sides in (None, sides_of(opened.train.x.shape[1:]))
 
     def test_the_fingerprint_does_not_depend_on_the_place(self, tmp_path: Path) -> None:
         one, two = self._project(tmp_path, "one"), self._project(tmp_path, "two")

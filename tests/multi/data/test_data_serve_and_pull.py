@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+
+from laminar.data.serve.troubles import told
 
 STACK = """\
 [stack]
@@ -54,19 +59,22 @@ def environment(tmp_path: Path, who: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def mirror(folder: Path, *words: str) -> Iterator[dict[str, Any]]:
-    """A mirror in a process of its own; what it printed when it was ready."""
+    """A mirror in a process of its own; what it printed when it was ready. It has nothing to say but that."""
     command = [sys.executable, "-m", "laminar", "data", "serve", str(folder), "--host", "127.0.0.1", "--json", *words]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(folder.parent, "mirror"))
-    try:
-        assert process.stdout is not None
-        yield json.loads(process.stdout.readline())
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+    here = environment(folder.parent, "mirror")
+    with (
+        tempfile.TemporaryFile() as printed,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=printed, text=True, env=here) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline())
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+            printed.seek(0)
+            assert printed.read() == b""
+        finally:
+            process.kill()
 
 
 def laminar(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -115,6 +123,30 @@ def test_a_folder_that_is_only_on_its_mirrors(tmp_path: Path, images: Path) -> N
         shown = laminar(far, "data", "show", "cells", "--json", "--no-sheet")
         assert shown.returncode == 0, shown.stderr
         assert json.loads(shown.stdout)["images"] == 12
+
+
+def test_rubbish_from_strangers_is_not_worth_a_word(images: Path) -> None:
+    with mirror(images, "--http", "0", "--ftp", "0") as served:
+        for url in served["urls"]:
+            for rubbish in (b"rubbish\r\n\r\n", b"\xff\xfe\x00\r\n" * 3, b"USER root\r\nPASS x\r\nRETR ../x\r\n"):
+                with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=30) as stranger:
+                    stranger.sendall(rubbish)
+                    stranger.shutdown(socket.SHUT_WR)
+                    with contextlib.suppress(ConnectionError):
+                        while stranger.recv(1 << 12):
+                            pass
+
+
+def test_troubles_of_a_library_are_told_in_a_line() -> None:
+    heard: list[str] = []
+    with told(heard.append):
+        logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+        logging.getLogger("pyftpdlib").error("Traceback (most recent call last):\n  File …\nOSError: [Errno 24] Too many open files\n")
+        try:
+            raise OSError(24, "Too many open files")
+        except OSError:
+            logging.getLogger("asyncio").exception("socket.accept() out of system resource")
+    assert heard == ["pyftpdlib: OSError: [Errno 24] Too many open files", "asyncio: OSError: [Errno 24] Too many open files"]
 
 
 def test_when_all_mirrors_are_down_each_is_named(tmp_path: Path, images: Path) -> None:

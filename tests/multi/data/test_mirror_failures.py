@@ -251,7 +251,7 @@ def test_progress_reaches_the_end(honest: str, cache: FileCache) -> None:
     done = fetch(WANTED, [honest], cache, progress=lambda *what: seen.append(what))
     total = sum(map(len, FILES.values()))
     assert isinstance(done, Fetched)
-    assert seen[-1] == ("21 files from 1 mirrors", total, total)
+    assert seen[-1] == ("21 files from 1 mirror", total, total)
     assert [n for _, n, _ in seen] == sorted(n for _, n, _ in seen)
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,33 @@ def test_killed_in_the_middle(tmp_path: Path) -> None:
         assert complete(folder)
         assert done.bytes <= TOTAL - arrived
         assert again.sent <= TOTAL - arrived
+
+
+class Overtaken(Mischief):
+    """Before it gives anything, somebody else puts all files into the cache."""
+
+    def __init__(self, files: dict[str, bytes], cache: FileCache) -> None:
+        super().__init__(files)
+        self.cache, self.once = cache, threading.Lock()
+
+    def content(self, path: str) -> bytes | None:
+        with self.once:
+            for file, data in self.files.items():
+                if self.cache.path(wanted(file, data).sha256) is None:
+                    self.cache.keep(wanted(file, data).sha256, data)
+        return super().content(path)
+
+
+def test_what_another_process_fetched_meanwhile_is_not_said_to_be_ours(tmp_path: Path) -> None:
+    files = {path: data for path, data in FILES.items() if path.startswith("s/")}
+    mirror = Overtaken(files, FileCache(tmp_path / "c", 1 << 30))
+    with naughty_http(mirror) as url:
+        done = fetch([wanted(p, d) for p, d in files.items()], [url], FileCache(tmp_path / "c", 1 << 30))
+        again = fetch([wanted(p, d) for p, d in files.items()], [url], FileCache(tmp_path / "c", 1 << 30))
+    assert 0 < done.files < len(files) / 2
+    assert done.files + done.by_others == len(files)
+    assert done.bytes == 20_000 * done.files == done.mirrors[0].bytes
+    assert (again.files, again.bytes, again.by_others) == (0, 0, 0)
 
 
 def test_two_at_once_share_the_work(tmp_path: Path) -> None:

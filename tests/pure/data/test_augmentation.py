@@ -207,7 +207,11 @@ def test_the_data_itself_is_never_touched() -> None:
 @pytest.mark.parametrize(
     ("spec", "shape", "says"),
     [
-        (AugmentSpec(flip="horizontal"), (9,), "augment: images (C, H, W) are needed for flip, but samples have shape (9,)"),
+        (
+            AugmentSpec(flip="horizontal"),
+            (9,),
+            "augment: images (channels, height, width) are needed for flip, but the samples of this data are none",
+        ),
         (AugmentSpec(crop=0.5, rotate=3), (9,), "needed for crop, rotate"),
         (AugmentSpec(cutout=1), (9,), "needed for cutout"),
         (AugmentSpec(rotate=1), (4, 9), "needed for rotate"),

@@ -5,14 +5,17 @@ from __future__ import annotations
 import gc
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laminar.data import gather
 from laminar.data.batches import Batches
 from laminar.data.dataset import as_float
+from laminar.data.gather import Gather
 from laminar.data.spec import AugmentSpec
 
 few = settings(derandomize=True, max_examples=40, deadline=None)
@@ -149,10 +152,53 @@ def test_an_error_while_gathering_reaches_the_caller(monkeypatch: pytest.MonkeyP
 
     x, y = samples(20)
     with Batches(x, y, batch=4, seed=0) as batches:
-        monkeypatch.setattr(type(batches._gather), "fill", torn)
+        monkeypatch.setattr(type(batches._gather), "chunk", torn)
         for _ in range(2):
             with pytest.raises(OSError, match="the disk is gone"):
                 run(batches, 0)
+
+
+def test_whoever_waits_for_a_block_takes_some_of_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every chunk waits for another thread to begin one: alone, either would wait for ever."""
+    x, y = samples(8)
+    both = threading.Barrier(2, timeout=60)
+    chunk = Gather.chunk
+    seen: set[str] = set()
+
+    def together(self: Gather, *args: Any) -> None:
+        both.wait()
+        seen.add(threading.current_thread().name)
+        chunk(self, *args)
+
+    monkeypatch.setattr(gather, "CHUNK", 64)  # a sample each
+    monkeypatch.setattr(Gather, "chunk", together)
+    with Batches(x, y, batch=4, seed=0, block_bytes=8 * 64, epochs=1) as batches:
+        got = run(batches, 0)
+    assert len(seen) == 2
+    order = np.concatenate([b for _, b in got])
+    assert np.array_equal(np.concatenate([a[0] for a, _ in got]), as_float(x)[order])
+
+
+def test_a_block_that_was_interrupted_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = samples(16)
+    monkeypatch.setattr(gather, "CHUNK", 64)
+    with Batches(x, y, batch=4, seed=0) as undisturbed:
+        whole = run(undisturbed, 0)
+    chunk, main, begun = Gather.chunk, threading.current_thread(), threading.Event()
+
+    def interrupted(self: Gather, *args: Any) -> None:
+        if threading.current_thread() is main:
+            begun.set()
+            raise KeyboardInterrupt
+        assert begun.wait(60)
+        chunk(self, *args)
+
+    with Batches(x, y, batch=4, seed=0) as batches:
+        with monkeypatch.context() as patch:
+            patch.setattr(Gather, "chunk", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run(batches, 0)
+        assert equal(run(batches, 0), whole)
 
 
 def test_the_thread_ends_when_batches_are_forgotten() -> None:

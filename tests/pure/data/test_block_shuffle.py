@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from laminar.data import order
 from laminar.data.batches import Batches
 from laminar.data.open import open_data
-from laminar.data.order import Shuffled, permutation
+from laminar.data.order import Shuffled, permutation, sorted_places
 from laminar.data.room import Room
 from laminar.data.spec import DataSpec
 
@@ -32,6 +32,15 @@ def test_small_data_keeps_the_order_it_always_had() -> None:
     assert shuffled.part(0, 50).tolist() == permutation(50, 3, "shuffle", 2).tolist()
     assert shuffled.part(7, 20).tolist() == permutation(50, 3, "shuffle", 2)[7:20].tolist()
     assert shuffled.coming(50) == []
+
+
+@few
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 40) | st.integers(2**64 - 40, 2**64 - 1), max_size=60))
+def test_places_are_those_of_a_stable_sort_also_where_words_are_close_or_equal(words: list[int]) -> None:
+    given = np.array(words, dtype=np.uint64)
+    places = sorted_places(given)
+    assert places.dtype == np.intp
+    assert places.tolist() == np.argsort(given, kind="stable").tolist()
 
 
 @few

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from data_makers import digits_like, idx_bytes, write_idx_folder, write_images
@@ -16,7 +17,7 @@ from PIL import Image
 from laminar.core.errors import LaminarError
 from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
-from laminar.data.spec import AugmentSpec, DataSpec, SplitSpec
+from laminar.data.spec import AugmentSpec, DataSpec, FragmentSpec, SplitSpec
 from tests.unprivileged import unprivileged
 
 
@@ -190,7 +191,7 @@ def test_folders_that_are_no_class_folders(tmp_path: Path) -> None:
     spec = DataSpec(source="folder:pets")
     refused(spec, tmp_path, "L103", "no class folders")
     Image.new("L", (4, 4)).save(tmp_path / "pets" / "a.png")
-    refused(spec, tmp_path, "L103", "1 images lie in it")
+    refused(spec, tmp_path, "L103", "1 image is in it")
     write_images(tmp_path / "pets")
     refused(spec, tmp_path, "L103", str(tmp_path / "pets" / "a.png"))
     (tmp_path / "pets" / "a.png").unlink()
@@ -276,6 +277,34 @@ def test_grey_and_sixteen_bit_images(tmp_path: Path) -> None:
 )
 def test_settings_that_do_not_apply_are_never_ignored(spec: DataSpec, says: str, tmp_path: Path) -> None:
     refused(spec, tmp_path, "L109", says)
+
+
+def test_augmentation_that_does_not_fit_is_known_before_the_data_is_opened(tmp_path: Path) -> None:
+    """By whoever asks for the fingerprint: status, explain, build."""
+    write_images(tmp_path / "pets", size=9)
+    write_idx_folder(tmp_path / "digits")
+    np.savez(tmp_path / "flat.npz", x=np.zeros((9, 5), dtype=np.float32), y=np.arange(9) % 3)
+    (tmp_path / "rows.csv").write_text("a,b,label\n" + "1,2,0\n3,4,1\n" * 5)
+    size = FragmentSpec(size=4)
+    for spec, shift, says in (
+        (DataSpec(source="digits"), 8, "augment.shift: 8 pixels, but images are 8x8"),
+        (DataSpec(source="glyphs", args={"size": 12}), 12, "12x12"),
+        (DataSpec(source="folder:pets"), 9, "9x9"),
+        (DataSpec(source="folder:pets", size=7), 7, "7x7"),
+        (DataSpec(source="folder:pets", fragment=size), 4, "4x4"),
+        (DataSpec(source="idx:digits"), 6, "6x6"),
+        (DataSpec(source="npz:flat.npz"), 1, "needed for shift"),
+        (DataSpec(source="csv:rows.csv"), 1, "needed for shift"),
+    ):
+        bad = msgspec.structs.replace(spec, augment=AugmentSpec(shift=shift))
+        refused(bad, tmp_path, "L109", says)
+        with pytest.raises(LaminarError) as caught:
+            fingerprint(bad, tmp_path, tmp_path / "cache")
+        assert caught.value.code == "L109"
+        assert says in caught.value.message
+        if shift > 1:
+            good = msgspec.structs.replace(spec, augment=AugmentSpec(shift=shift - 1))
+            assert fingerprint(good, tmp_path, tmp_path / "cache")["augment"]["shift"] == shift - 1
 
 
 def test_a_limit_below_the_number_of_classes(tmp_path: Path) -> None:

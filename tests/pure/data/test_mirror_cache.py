@@ -115,6 +115,24 @@ def test_after_a_power_cut_what_is_spoilt_is_found_before_it_is_used(tmp_path: P
     assert not list((tmp_path / "c" / "locks").glob("*.note"))
 
 
+def test_uses_that_follow_each_other_leave_one_note_which_is_removed_when_all_has_settled(tmp_path: Path) -> None:
+    notes = (tmp_path / "c" / "locks").glob
+    for _ in range(3):
+        with FileCache(tmp_path / "c", 1000).using() as lease:
+            lease.wrote = True
+    (note,) = notes("*.note")
+    assert "power" in note.read_text()
+    assert not list(notes("*.lease"))
+    with FileCache(tmp_path / "c", 1000).using():
+        pass
+    assert note.exists()
+    hours_ago = note.stat().st_mtime_ns - 2 * cache_leases.SETTLED
+    os.utime(note, ns=(hours_ago, hours_ago))
+    with FileCache(tmp_path / "c", 1000).using():
+        pass
+    assert not list(notes("*.note"))
+
+
 def test_a_cache_of_somebody_else_can_be_read(tmp_path: Path) -> None:
     data = b"x" * 10
     theirs = FileCache(tmp_path / "c", 1000)

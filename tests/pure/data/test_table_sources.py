@@ -239,11 +239,13 @@ def test_parquet_columns(tmp_path: Path) -> None:
 def test_parquet_mistakes(tmp_path: Path) -> None:
     spec, path = DataSpec(source="parquet:d.parquet"), tmp_path / "d.parquet"
     write_parquet(path, {"name": ["x", "y"], "a": [1, 2], "label": [0, 1]})
-    refused(spec, tmp_path, "L110", "column 'name'", "string", 'columns = ["a"')
+    refused(spec, tmp_path, "L110", "column 'name'", "string", 'columns = ["a"] }')  # not the label
     refused(DataSpec(source="parquet:d.parquet", args={"label": "lable"}), tmp_path, "L109", "did you mean 'label'")
     refused(DataSpec(source="parquet:d.parquet", args={"columns": ["b"]}), tmp_path, "L109", "no column 'b'")
     refused(DataSpec(source="parquet:d.parquet", args={"columns": ["a"]}, size=3), tmp_path, "L109", "size", "not images")
     refused(DataSpec(source="parquet:d.parquet", skip_bad=True), tmp_path, "L109", "skip_bad")
+    write_parquet(path, {"name": ["x", "y"], "label": [0, 1]})
+    refused(spec, tmp_path, "L110", "column 'name'", "string", "beside the label 'label' there is no column of images")
     write_parquet(path, {"a": [1, None], "label": [0, 1]})
     refused(spec, tmp_path, "L110", "column 'a'", "row 1")
     write_parquet(path, {"a": [[1, 2], [3]], "label": [0, 1]})

@@ -318,6 +318,8 @@ def test_unknown_schemes_and_passwords() -> None:
     assert caught.value.code == "L008"
     assert "geheim" not in str(caught.value)
     assert drivers.masked("ftp://u:geheim@h:1/p") == "ftp://u:***@h:1/p"
+    assert drivers.masked("https://h/p?token=geheim&n=geheim#sha256=a") == "https://h/p?token=***&n=***#sha256=a"
+    assert drivers.masked("s3://b/p?endpoint=http://h:1") == "s3://b/p?endpoint=http://h:1"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laminar.core.errors import LaminarError
+from laminar.core.figures import many
 from laminar.data.fragments.table import FragmentTable
 from laminar.data.order import subset
 
@@ -37,7 +38,8 @@ def draw(
             more = ", or more sources" if sources is not None and sources < min(map(len, groups.values())) else ""
             raise LaminarError(
                 "L113",
-                f"sample.{setting}: {per_class:,} fragments of class '{name}' were wanted, but its {_images(chosen[name])} have {count:,}",
+                f"sample.{setting}: {many(per_class, 'fragment')} of class '{name}' asked for, "
+                f"but its {many(len(chosen[name]), 'image', 'has')} {count:,}",
                 hint=f"{setting} = {min(held.values())} is the largest that every class can give{more}",
             )
     parts = [_fragments(images, table, per_class, seed, *labels, name) for name, images in chosen.items()]
@@ -50,7 +52,7 @@ def _sources(name: str, images: NDArray[np.integer], sources: int | None, seed: 
     if sources > len(images):
         raise LaminarError(
             "L113",
-            f"sample.sources: {sources} images of class '{name}' were wanted, but it has {_images(images)}",
+            f"sample.sources: {many(sources, 'image')} of class '{name}' asked for, but it has {many(len(images), 'image')}",
             hint=f"sources = {len(images)} is the largest for this class",
         )
     return images[np.sort(subset(len(images), sources, seed, *labels, name, "sources"))]
@@ -62,7 +64,3 @@ def _fragments(images: NDArray[np.integer], table: FragmentTable, count: int, se
     place = subset(int(ends[-1]), count, seed, *labels)
     which = np.searchsorted(ends, place, side="right")
     return np.sort(place - ends[which] + table.counts(images[which]) + table.first[images[which]])
-
-
-def _images(images: NDArray[np.integer]) -> str:
-    return "1 image" if len(images) == 1 else f"{len(images):,} images"

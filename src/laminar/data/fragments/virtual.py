@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laminar.core.errors import LaminarError
+from laminar.core.figures import many
 from laminar.data.classes import resolve_classes
 from laminar.data.formats.images import read_image
 from laminar.data.fragments.reader import FragmentReader
@@ -151,7 +152,7 @@ class VirtualFragments:
                     total = int((self.labels == self.classes.index(name)).sum())
                     raise LaminarError(
                         "L103",
-                        f"{self.where}: class '{name}' has {total} source image{'' if total == 1 else 's'} and so none for "
+                        f"{self.where}: class '{name}' has {many(total, 'source image')} and so none for "
                         f"{'testing' if test else 'training'}: an image is wholly on one side",
                         hint="add images of that class (two that differ at the least), or leave it out of classes",
                     )
@@ -175,7 +176,7 @@ def _sides(pictures: Pictures, how: SplitSpec, where: str) -> NDArray[np.bool_]:
     if both:
         raise LaminarError(
             "L110",
-            f"{where}: {len(both)} image{'s are' if len(both) > 1 else ' is'} both in train and in test: {both[0][0]} is {both[0][1]}",
+            f"{where}: {many(len(both), 'image', 'is')} both in train and in test: {both[0][0]} is {both[0][1]}",
             hint="remove one of the two",
         )
     return np.array([file.split == "test" for file in pictures.files], dtype=np.bool_)
@@ -188,7 +189,7 @@ def _contradictions(files: list[Picture]) -> list[str]:
     if not found:
         return []
     one, other = found[0]
-    return [f"{len(found)} image{'s are' if len(found) > 1 else ' is'} in two classes with the same bytes: {one.path} and {other.path}"]
+    return [f"{many(len(found), 'image', 'is')} in two classes with the same bytes: {one.path} and {other.path}"]
 
 
 def _refuse_small(files: list[Picture], fragment: FragmentSpec, where: str) -> None:
@@ -197,7 +198,7 @@ def _refuse_small(files: list[Picture], fragment: FragmentSpec, where: str) -> N
         least = min(min(file.width, file.height) for file in small)
         raise LaminarError(
             "L106",
-            f"{where}: {len(small)} image{'s are' if len(small) > 1 else ' is'} smaller than a fragment of {fragment.size} pixels: "
+            f"{where}: {many(len(small), 'image', 'is')} smaller than a fragment of {fragment.size} pixels: "
             f"{small[0].path} is {small[0].width}x{small[0].height}",
             hint=f"fragment.size = {least} or less, or remove the small images",
         )

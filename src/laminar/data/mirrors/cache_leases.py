@@ -1,7 +1,8 @@
 """Who uses the cache now, and what may not have reached the disk.
 
 A lease is a locked file in locks/, named by when it began and under which boot of the machine. It tells others what not to evict. When it
-ends it stays for a while as a note: should the machine have been started anew since, what came after it began may be spoilt.
+ends a note stays for an hour: should the machine have been started anew since, what came after it began may be spoilt. Uses that follow
+each other share a note, and the first one after that hour removes it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from laminar.core.errors import LaminarError
 from laminar.store import locks
 
 SETTLED: Final = 3600 * 10**9  # nanoseconds after which a running system has long written everything to the disk
+WHY: Final = "Should this machine lose its power, the files that came lately are hashed again before they are used.\n"
 
 
 @dataclass
@@ -41,8 +43,18 @@ def lease(folder: Path) -> Iterator[Lease]:
         yield found
     with contextlib.suppress(OSError):
         if found.wrote:
-            path.with_suffix(".note").touch()
+            _note(path)
         path.unlink(missing_ok=True)
+
+
+def _note(lease: Path) -> None:
+    """Leave word of a use that has ended: in the note of one that began not long before, else in one of its own."""
+    for note in lease.parent.glob(f"*-{boot()}-*.note"):
+        if 0 <= _began(lease) - _began(note) <= SETTLED:
+            with contextlib.suppress(FileNotFoundError):  # just removed
+                os.utime(note)
+                return
+    lease.with_suffix(".note").write_text(WHY)
 
 
 def alone(folder: Path) -> contextlib.AbstractContextManager[None]:
@@ -54,7 +66,7 @@ def in_use_since(folder: Path) -> int:
     since = 1 << 63
     for path in (folder / "locks").glob("*.lease"):
         if locks.is_free(path):
-            path.with_suffix(".note").touch()
+            _note(path)
             path.unlink(missing_ok=True)
         else:
             since = min(since, _began(path))
@@ -70,7 +82,7 @@ def unsettled_since(folder: Path) -> int | None:
                 continue
             if path.name.split("-")[1] != boot():
                 spoilt.append(_began(path))
-            elif path.suffix == ".note" and now - _began(path) > SETTLED:
+            elif path.suffix == ".note" and now - path.stat().st_mtime_ns > SETTLED:
                 path.unlink(missing_ok=True)
     return min(spoilt, default=None)
 

@@ -12,6 +12,7 @@ from typing import Final
 from laminar.core import digest
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.errors import LaminarError
+from laminar.core.figures import many
 from laminar.data.mirrors.cache import FileCache
 from laminar.data.mirrors.faults import Fault
 from laminar.data.mirrors.health import Patience
@@ -36,10 +37,11 @@ class FromMirror:
 
 @dataclass(frozen=True)
 class Fetched:
-    files: int  # that were not in the cache
+    files: int  # that were not in the cache, and of which something arrived now
     bytes: int  # of theirs that arrived now
     seconds: float
     mirrors: tuple[FromMirror, ...] = ()
+    by_others: int = 0  # files that other processes fetched meanwhile
 
 
 def fetch(
@@ -78,20 +80,22 @@ def fetch(
                 backwards=backwards,
                 clock=clock,
             )
-            what = f"{len(files):,} files from {len(mirrors)} mirrors" if len(files) > 1 else files[0].path
+            what = f"{len(files):,} files from {many(len(mirrors), 'mirror')}" if len(files) > 1 else files[0].path
             transfer.run(lambda proved: progress(what, before + proved, total))
         cache.evict()
     if transfer.given_up:
         raise _refusal(files, mirrors, transfer.given_up)
     health = transfer.swarm.mirrors
+    missing = {number for number, units in enumerate(had) if len(units) < files[number].units}
     return Fetched(
-        len(files),
+        len(transfer.fetched),
         transfer.proved - transfer.had,
         clock.monotonic() - start,
         tuple(
             FromMirror(masked(url), transfer.received[m], transfer.seconds[m], {str(kind): n for kind, n in health[m].counts.items()})
             for m, url in enumerate(mirrors)
         ),
+        len(missing - transfer.fetched),
     )
 
 

@@ -62,6 +62,7 @@ class Transfer:
         self.seconds = [0.0] * len(mirrors)  # in which at least one connection was at work
         self.proved = 0  # bytes
         self.had = 0  # bytes of these that another process fetched
+        self.fetched: set[int] = set()  # files of which some came to us
         self.swarm = Swarm(files, had, [count for _, count in mirrors], patience=patience, backwards=backwards)
         self._files, self._parts, self._cache, self._clock = files, parts, cache, clock
         self._lock = threading.Lock()
@@ -245,7 +246,10 @@ class Transfer:
         """Under the lock: one unit more. Whether the file is to be finished, because it was the last of several."""
         count = self._files[order.file].length(order.first)
         self.proved += count
-        self.had += count if isinstance(event, Had) else 0
+        if isinstance(event, Had):
+            self.had += count
+        else:
+            self.fetched.add(order.file)
         order.first, order.have = order.first + 1, 0
         complete = self._parts[order.file] is not None and self.swarm.left(order.file) == 1
         self._finishing += complete

@@ -6,12 +6,13 @@ import contextlib
 import errno
 import socket
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from laminar.core.errors import LaminarError
 from laminar.data.serve.shelf import INDEX, Shelf
+from laminar.data.serve.troubles import told
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,18 @@ class Served:
 
 @contextlib.contextmanager
 def serving(
-    folder: Path, index: bytes, files: Collection[str], *, host: str = "127.0.0.1", http: int | None = None, ftp: int | None = None
+    folder: Path,
+    index: bytes,
+    files: Collection[str],
+    *,
+    host: str = "127.0.0.1",
+    http: int | None = None,
+    ftp: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Served]:
     """Be a mirror of `files` (paths below `folder`) and of the index. A port of 0 is any that is free. Nothing can be written.
 
+    `tell` hears of what goes wrong in the servers.
     L008 for a port or host that cannot be had, L011 where the extra `serve` is not installed.
     """
     try:
@@ -35,6 +44,7 @@ def serving(
             "L011", f"a mirror needs a library that is not installed: {error}", hint="pip install 'laminar[serve]'"
         ) from None
     with contextlib.ExitStack() as stack:
+        stack.enter_context(told(tell))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="laminar-mirror-")))
         (scratch / INDEX).write_bytes(index)
         shelf = Shelf(folder, scratch / INDEX, files)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
+from laminar.data.augment_fit import sides_of
 from laminar.data.sources.places import find
 from laminar.data.sources.protocol import Contents, Opening
 from laminar.data.sources.settings import refuse_args, refuse_image_settings
@@ -39,7 +40,12 @@ class Arrays:
             from laminar.data.room import Room, budget_of
 
             opened = self._open(Room(budget_of(self._memory)))
-            return Contents(digest=opened_digest(opened), classes=opened.classes, own_test=opened.test is not None)
+            return Contents(
+                digest=opened_digest(opened),
+                classes=opened.classes,
+                own_test=opened.test is not None,
+                sides=sides_of(opened.train.x.shape[1:]),
+            )
 
         return memory.about_files(self._files, Contents, learn, of=[self.kind, 1])
 

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, ClassVar, final
 
 from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
+from laminar.data.augment_fit import sides_of
 from laminar.data.download import fetch
 from laminar.data.sources.places import cache_folder
 from laminar.data.sources.protocol import Contents, Opening, Progress, silent
@@ -52,7 +53,7 @@ class Cifar10:
             from laminar.data.room import Room, budget_of
 
             opened, digests = _open(place, Room(budget_of(self._memory)))
-            return Contents(digest=digest.of_json(digests), classes=opened.classes, own_test=True)
+            return Contents(digest=digest.of_json(digests), classes=opened.classes, own_test=True, sides=sides_of(opened.train.x.shape[1:]))
 
         files = [place] if place.is_file() else [place / name for name in (*SIDES[0], *SIDES[1], NAMES)]
         return memory.about_files(files, Contents, learn, of=["cifar10", 1])

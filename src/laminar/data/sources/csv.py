@@ -49,6 +49,7 @@ class Csv:
                 classes=classes,
                 own_test=len(self._files) > 1,
                 settings=self._settings(),
+                sides=(),
             )
 
         return memory.about_files(self._files, Contents, learn, of=["csv", self._settings()])

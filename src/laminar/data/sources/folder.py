@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
+from laminar.core.figures import many
 from laminar.core.nearest import did_you_mean
+from laminar.data import file_lists
 from laminar.data.formats.picture_facts import Facts, header_facts, whole_facts
 from laminar.data.index import picture
 from laminar.data.pictures import Here, Pictures
@@ -69,12 +71,22 @@ class ImageFolder:
         digests = {"train": tree_digest(self._train, _flat(train), memory, at=at)}
         if self._test:
             digests["test"] = tree_digest(self._test, _flat(test), memory, at=at)
+        content = digest.of_json(digests)
+        below = {"train": self._train, "test": self._test}
+        file_lists.keep(memory, content, trees={"" if below[side] == self.folder else f"{side}/": tree for side, tree in digests.items()})
         return Contents(
-            digest=digest.of_json(digests),
+            digest=content,
             classes=tuple(train),
             own_test=self._test is not None,
             settings=image_settings(size=self._size, grey=self._grey),
+            sides=self._sides(next(iter(train.values()))[0], memory) if self._size is None else (self._size, self._size),
         )
+
+    def _sides(self, first: str, memory: Memory) -> tuple[int, ...] | None:
+        """Of the first image, for all: they must be alike. Whether that is so, and what is wrong with them, is found on opening."""
+        path = self._train / path_in(first)
+        fact = memory.about_files([path], Facts, lambda: header_facts(path), of="header")
+        return None if fact.bad else (fact.height, fact.width)
 
     def open(self, how: Opening) -> Opened:
         import numpy as np
@@ -160,7 +172,7 @@ def _readable(folder: Path, side: ByClass, memory: Memory | None, at: int, notes
     for name, some in kept.items():
         if not some:
             raise LaminarError(
-                "L103", f"none of the {len(side[name])} images in {folder / name} can be read: {bad[side[name][0]]}", hint="mend them"
+                "L103", f"of {many(len(side[name]), 'image')} in {folder / name} none can be read: {bad[side[name][0]]}", hint="mend them"
             )
     if bad:
         notes.append(skipped_note(list(bad.values()), len(lines)))
@@ -168,7 +180,11 @@ def _readable(folder: Path, side: ByClass, memory: Memory | None, at: int, notes
 
 
 def skipped_note(bad: list[str], of: int) -> str:
-    return f"{len(bad)} of {of} images were skipped: " + "; ".join(bad[:3]) + ("; …" if len(bad) > 3 else "")
+    return (
+        f"{len(bad)} of {many(of, 'image')} {'was' if len(bad) == 1 else 'were'} skipped: "
+        + "; ".join(bad[:3])
+        + ("; …" if len(bad) > 3 else "")
+    )
 
 
 def _by_class(folder: Path) -> ByClass:
@@ -179,7 +195,7 @@ def _by_class(folder: Path) -> ByClass:
     names = sorted(name for name, is_folder in entries if is_folder)
     loose = sorted(name for name, is_folder in entries if not is_folder and name.lower().endswith(SUFFIXES))
     if not names:
-        images = f"; {len(loose)} images lie in it without a class" if loose else ""
+        images = f"; {many(len(loose), 'image', 'is')} in it without a class" if loose else ""
         raise LaminarError(
             "L103", f"{folder} has no class folders{images}", hint="put the images of every class into a folder named after it"
         )

@@ -42,7 +42,11 @@ class Glyphs:
     def contents(self, memory: Memory) -> Contents:  # noqa: ARG002 - a function of its arguments
         settings = {"count": self._count, "size": self._size, "domain": self._domain, "noise": self._noise, "seed": self._seed}
         return Contents(
-            digest=digest.of_json(["glyphs", DRAWING, settings]), classes=tuple(DOMAINS[self._domain]), own_test=False, settings=settings
+            digest=digest.of_json(["glyphs", DRAWING, settings]),
+            classes=tuple(DOMAINS[self._domain]),
+            own_test=False,
+            settings=settings,
+            sides=(self._size, self._size),
         )
 
     def open(self, how: Opening) -> Opened:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
+from laminar.core.figures import many
+from laminar.data.augment_fit import sides_of
 from laminar.data.sources.places import find
 from laminar.data.sources.protocol import Contents, Opening
 from laminar.data.sources.settings import refuse_args, refuse_image_settings
@@ -78,7 +80,12 @@ def idx_contents(
         from laminar.data.room import Room, budget_of
 
         opened, digests = open_idx(files, Room(budget_of(budget)), classes)
-        return Contents(digest=digest.of_json(digests), classes=opened.classes, own_test=opened.test is not None)
+        return Contents(
+            digest=digest.of_json(digests),
+            classes=opened.classes,
+            own_test=opened.test is not None,
+            sides=sides_of(opened.train.x.shape[1:]),
+        )
 
     return memory.about_files(list(files.values()), Contents, learn, of=["idx", 1, classes])
 
@@ -97,7 +104,7 @@ def open_idx(files: Mapping[str, Path], room: Room, classes: tuple[str, ...] | N
         if len(images) != len(labels):
             raise LaminarError(
                 "L110",
-                f"{files[f'{side}-images']} has {len(images):,} samples, {files[f'{side}-labels']} has {len(labels):,} labels",
+                f"{files[f'{side}-images']} has {many(len(images), 'sample')}, {files[f'{side}-labels']} has {many(len(labels), 'label')}",
                 hint="the files do not belong together, or stand in the wrong order in source",
             )
     labels_of, names = named_labels([arrays[f"{side}-labels"] for side in sides], str(files["train-labels"]), classes)

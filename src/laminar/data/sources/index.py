@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
+from laminar.data import file_lists
 from laminar.data.index import NAME, Index, by_class, read_index
 from laminar.data.mirrors.readers.places import beneath, parted
 from laminar.data.pictures import OnMirrors, Pictures
@@ -56,7 +57,7 @@ class IndexSource:
             self._mirrors = [str(self._file.parent) if self._file else parted(self._where)[0]]
         self._urls = [self._where] if self._where else [beneath(mirror, NAME) for mirror in self._mirrors]
 
-    def contents(self, memory: Memory) -> Contents:  # noqa: ARG002 - an index is small, and says all
+    def contents(self, memory: Memory) -> Contents:
         index = self._index()
         train = by_class(index.files, index.classes, "train" if index.own_test else None)
         sides = {"train": train}
@@ -66,11 +67,14 @@ class IndexSource:
             side: digest_of_files((file.path.removeprefix(f"{side}/") if index.own_test else file.path, file.sha256) for file in files)
             for side, files in sides.items()
         }
+        content = digest.of_json(digests)
+        file_lists.keep(memory, content, ((file.path, file.sha256) for files in sides.values() for file in files))
         return Contents(
-            digest=digest.of_json(digests),
+            digest=content,
             classes=index.classes,
             own_test=index.own_test,
             settings=image_settings(size=self._size, grey=self._grey),
+            sides=(train[0].height, train[0].width) if self._size is None else (self._size, self._size),
         )
 
     def open(self, how: Opening) -> Opened:

@@ -37,6 +37,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     classes: tuple[str, ...] | None  # None: regression
     own_test: bool  # brings a test set of its own
     settings: dict[str, Any] = {}  # what else decides the samples, with defaults filled in
+    sides: tuple[int, ...] | None = None  # height and width of its images, () where samples are none; None: not known without opening
 
 
 class Source(Protocol):

@@ -21,6 +21,7 @@ from laminar.core.closure import closure_digest, module_file
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.core.project_code import import_from
+from laminar.data.augment_fit import sides_of
 from laminar.data.opened_files import OpenedFiles, recording_opened_files
 from laminar.data.remember import at_rest
 from laminar.data.sources.protocol import Contents, Opening
@@ -104,7 +105,12 @@ class PythonSource:
             start = time.perf_counter()
             opened = self._call()
             seconds = time.perf_counter() - start
-            contents = Contents(digest=opened_digest(opened), classes=opened.classes, own_test=opened.test is not None)
+            contents = Contents(
+                digest=opened_digest(opened),
+                classes=opened.classes,
+                own_test=opened.test is not None,
+                sides=sides_of(opened.train.x.shape[1:]),
+            )
             if before is not None:
                 self._same(before.contents.digest, contents.digest)
             unproved = "" if before is not None else self._prove(question, opened, contents.digest, seconds)

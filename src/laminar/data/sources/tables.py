@@ -46,17 +46,26 @@ class Tables:
     def contents(self, memory: Memory) -> Contents:
         def learn() -> Contents:
             tables = self._tables()
-            label, _ = self._chosen(tables)
+            label, columns = self._chosen(tables)
             _, classes = _labels(tables, label, self._where())
             return Contents(
                 digest=digest.of_json([[digest.of_file(path) for path in side] for side in self._sides]),
                 classes=classes,
                 own_test=len(self._sides) > 1,
                 settings=self._settings(),
+                sides=self._known_sides(tables, columns),
             )
 
         files = [path for side in self._sides for path in side]
         return memory.about_files(files, Contents, learn, of=[self.kind, len(self._sides[0]), self._settings()])
+
+    def _known_sides(self, tables: list[list[ArrowFile]], columns: list[str]) -> tuple[int, ...] | None:
+        from laminar.data.formats.columns import kind_of
+
+        kinds = {kind_of(tables[0][0].schema.field(name).type) for name in columns}
+        if kinds == {"image"} and self._size is not None:
+            return (self._size, self._size)
+        return () if kinds == {"number"} else None
 
     def open(self, how: Opening) -> Opened:
         from laminar.data.dataset import Opened, Split
@@ -65,7 +74,7 @@ class Tables:
         tables = self._tables()
         label, columns = self._chosen(tables)
         labels, classes = _labels(tables, label, self._where())
-        read = self._reader(tables, columns, how)
+        read = self._reader(tables, label, columns, how)
         splits = [Split(read(side), y) for side, y in zip(tables, labels, strict=True)]
         return Opened(splits[0], splits[1] if len(splits) > 1 else None, classes)
 
@@ -121,7 +130,7 @@ class Tables:
                 )
         return label, list(kinds)
 
-    def _reader(self, tables: list[list[ArrowFile]], columns: list[str], how: Opening) -> Callable[[list[ArrowFile]], Array]:
+    def _reader(self, tables: list[list[ArrowFile]], label: str, columns: list[str], how: Opening) -> Callable[[list[ArrowFile]], Array]:
         """What reads the samples of one side."""
         from laminar.data.formats.columns import all_grey, kind_of, read_encoded, read_lists, read_numbers
         from laminar.data.wellformed import tidy_samples
@@ -130,12 +139,14 @@ class Tables:
         kinds = {name: kind_of(fields.field(name).type) for name in columns}
         for other, kind in kinds.items():
             if kind == "other" or (kind != "number" and len(columns) > 1):
-                numbers = [name for name in fields.names if kind_of(fields.field(name).type) == "number"]
+                numbers = [name for name in fields.names if kind_of(fields.field(name).type) == "number" and name != label]
                 raise LaminarError(
                     "L110",
                     f"{self._where()}: column '{other}' is of type {fields.field(other).type}; a sample is one column of images, "
                     "one of lists of numbers, or columns of numbers",
-                    hint="args = { columns = [" + ", ".join(f'"{n}"' for n in numbers[:8]) + "] }" if numbers else "choose another column",
+                    hint="args = { columns = [" + ", ".join(f'"{n}"' for n in numbers[:8]) + "] }"
+                    if numbers
+                    else f"add samples: beside the label '{label}' there is no column of images, of lists of numbers or of numbers",
                 )
         if kinds[name] == "image":
             grey = self._grey or all(all_grey(side, name) for side in tables)
