@@ -21,7 +21,7 @@ types: $(VENV)/.dev
 
 # Two workers at most: torch tests use one thread each.
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow" --durations=20
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow

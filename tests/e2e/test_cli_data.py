@@ -75,6 +75,12 @@ def test_show_counts_and_draws(cells: Session) -> None:
     assert not (cells.folder / ".laminar").exists()  # looking makes no store
 
 
+def test_augmentation_that_does_not_fit_is_refused_by_whoever_looks(cells: Session) -> None:
+    edit(cells, "grey = true", "grey = true\naugment = { shift = 12 }")
+    for line in ("laminar data show cells", "laminar data sample cells", "laminar data pull cells", "laminar status", "laminar build"):
+        refused(cells, line, "L109", "augment.shift: 12 pixels, but images are 12x12", "shift = 11 at most")
+
+
 def test_show_works_without_a_project(tmp_path: Path) -> None:
     session = Session(tmp_path / "empty", tmp_path / "home", inside=True)
     code, printed = session.run("laminar data show digits --sheet pictures/d.png --json")
@@ -120,7 +126,7 @@ def test_a_half_written_image_is_named_and_skipped_only_on_demand(cells: Session
     refused(cells, "laminar data index images", "L102", "3.png")
     code, printed = cells.run("laminar build -q --skip-bad")
     assert code == 0, printed
-    assert "1 of 8 images were skipped" in printed and "3.png" in printed
+    assert "1 of 8 images was skipped" in printed and "3.png" in printed
     assert "nothing to build" in cells.run("laminar status --skip-bad")[1]
     code, printed = cells.run("laminar data index images --skip-bad --json")
     assert code == 0

@@ -72,6 +72,14 @@ def test_regression(copy: Path) -> None:
     assert min(strokes.metrics["r2"], head.metrics["r2"]) > 0.9
 
 
+@pytest.mark.parametrize("copy", ["parallel"], indirect=True)
+def test_parallel(copy: Path) -> None:
+    strokes, head = Stack.load(copy / "laminar.toml").build().layers
+    assert strokes.team["workers"] == 2 and strokes.team["rounds"] > 5
+    assert head.team == {}
+    assert min(strokes.metrics["accuracy"], head.metrics["accuracy"]) > 0.8
+
+
 @pytest.mark.parametrize("copy", ["fragments"], indirect=True)
 def test_fragments(copy: Path, tmp_path: Path) -> None:
     session = Session(copy, tmp_path / "home")

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,17 @@ from laminar.cli.verbs import VERBS
 from laminar.core.errors import CATALOGUE
 from laminar.data.sources import kinds
 from laminar.data.spec import AugmentSpec, DataSpec, FragmentSpec, SampleSpec, SplitSpec
+from laminar.stack.build import build
+from laminar.stack.choose_strategy import with_strategy
+from laminar.stack.read import read
 from laminar.stack.specs import LayerSpec, ReplaceSpec, StackSpec, StackTable
+from laminar.train.compression import AnyCompression, CompressSpec
 from laminar.train.recipe import Recipe, Target
 from laminar.train.schedules import Constant, Cosine, OneCycle, Step
-from laminar.train.strategies import Sync
+from laminar.train.strategies import BY_NAME, ManySpec, OuterNesterov, PlainAverage, Solo
 
 PAGES = sorted([*DOCS.rglob("*.md"), *REPOSITORY.glob("*.md"), *(REPOSITORY / "examples").rglob("*.md")])
-TABLES = {
+TABLES: dict[str, type[msgspec.Struct]] = {
     "[stack]": StackTable,
     "[data.NAME]": DataSpec,
     "split": SplitSpec,
@@ -33,9 +38,13 @@ TABLES = {
     "[[layer]]": LayerSpec,
     "replace": ReplaceSpec,
     "train": Recipe,
-    "strategy": Sync,
+    "strategy": ManySpec,
+    "outer": OuterNesterov,
     "target": Target,
 }
+TABLES |= {name: spec for name, spec in BY_NAME.items() if spec is not Solo}
+COMPRESSIONS: tuple[type[CompressSpec], ...] = typing.get_args(AnyCompression)
+TABLES |= {str(spec.__struct_config__.tag): spec for spec in COMPRESSIONS if msgspec.structs.fields(spec)}
 
 
 def text_of(name: str) -> str:
@@ -43,8 +52,8 @@ def text_of(name: str) -> str:
 
 
 def sections(name: str) -> dict[str, str]:
-    """Heading (## or ###) -> the text below it."""
-    parts = re.split(r"^#{2,3} (.+)$", text_of(name), flags=re.M)
+    """Heading (## to ####) -> the text below it."""
+    parts = re.split(r"^#{2,4} (.+)$", text_of(name), flags=re.M)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -72,9 +81,12 @@ def test_every_verb_and_option_is_in_the_command_reference(verb: str, tmp_path: 
 
 @pytest.mark.parametrize("title", TABLES)
 def test_every_key_of_the_stack_file_is_described_with_its_default(title: str) -> None:
-    rows = re.findall(r"^\| `([^`]+)` \| (.*?) \| (.*?) \|", sections("ref-stack-file.md")[title], re.M)
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|", sections("ref-stack-file.md")[title], re.M)
     described = {key: default.strip("`") for key, _, default in rows}
     fields = msgspec.structs.fields(TABLES[title])
+    if title in BY_NAME:  # what all of them have is in a table of its own
+        common = {field.name for field in msgspec.structs.fields(ManySpec)}
+        fields = tuple(field for field in fields if field.name not in common)
     assert described == {field.encode_name: default_text(field) for field in fields}
 
 
@@ -93,6 +105,27 @@ def test_every_table_source_and_schedule_is_described() -> None:
     for kind in (Constant, Step, Cosine, OneCycle):
         assert f'"{kind.__struct_config__.tag}"' in found["schedule"]
         assert all(f"`{field.name}`" in found["schedule"] for field in msgspec.structs.fields(kind))
+
+
+def test_every_strategy_and_compression_is_described() -> None:
+    found = sections("ref-stack-file.md")
+    assert all(f'"{name}"' in found["strategy"] for name in BY_NAME)
+    assert [field.name for field in msgspec.structs.fields(Solo)] == ["workers"]
+    without = [str(spec.__struct_config__.tag) for spec in COMPRESSIONS if not msgspec.structs.fields(spec)]
+    assert all(f'"{name}"' in found["compress"] for name in without)
+    assert msgspec.structs.fields(PlainAverage) == ()
+    assert f'"{PlainAverage.__struct_config__.tag}"' in found["outer"] and f'"{OuterNesterov.__struct_config__.tag}"' in found["outer"]
+
+
+def test_what_is_in_no_key_says_so() -> None:
+    """Of each strategy's own settings, those that the layer's key leaves out."""
+    for name, spec in BY_NAME.items():
+        own = {field.name for field in msgspec.structs.fields(spec)} - {field.name for field in msgspec.structs.fields(ManySpec)}
+        in_key = spec(workers=2).key_fields() if spec is not Solo else None
+        if in_key is None:
+            continue
+        rows = re.findall(r"^\| `([^`]+)` \|.*\| (.*?) \|$", sections("ref-stack-file.md")[name], re.M)
+        assert {key for key, said in rows if "Not in the key" in said} == own - set(in_key), name
 
 
 def test_the_arguments_of_glyphs_are_described() -> None:
@@ -121,13 +154,19 @@ def test_every_error_code_is_listed() -> None:
         assert text_of(f"errors/{code}.md").startswith(f"# {code} {title}\n")
 
 
+def fields_of_events() -> dict[str, set[str]]:
+    """Of every event, as the tables of events give them."""
+    page = re.sub(r"^## Several workers\n.*?(?=^## )", "", text_of("ref-events.md"), flags=re.M | re.S)
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.*?) \|", page, re.M)
+    return {kind: set(re.findall(r"`(\w+)`", names)) for kind, names in rows}
+
+
 def test_every_event_is_described() -> None:
     """Those that the source emits, found by the literal they are written with."""
     source = "\n".join(path.read_text() for path in (REPOSITORY / "src").rglob("*.py"))
     emitted = set(re.findall(r'"event": "([a-z-]+)"', source)) | set(re.findall(r'\.tell\(\s*"([a-z-]+)"', source))
     assert {"start", "step", "epoch", "end", "layer"} <= emitted
-    described = set(re.findall(r"^\| `([a-z-]+)` \|", text_of("ref-events.md"), re.M))
-    assert emitted == described
+    assert emitted == set(fields_of_events())
 
 
 def test_every_folder_of_the_store_is_described() -> None:
@@ -145,18 +184,38 @@ def test_every_field_of_a_manifest_is_described() -> None:
     assert missing == ["format"]
 
 
-def test_every_field_of_an_event_is_described(built: Any) -> None:
-    """What a real run wrote has exactly the fields that the page gives for its kind."""
+def events_in(root: Path) -> list[dict[str, Any]]:
     from laminar.core.events import read
 
-    fields = {
-        kind: set(re.findall(r"`(\w+)`", names))
-        for kind, names in re.findall(r"^\| `([a-z-]+)` \| (.*?) \|", text_of("ref-events.md"), re.M)
-    }
-    events = [event for path in (built.root / ".laminar" / "runs").glob("*/events.jsonl") for event in read(path)]
+    return [event for path in (root / ".laminar" / "runs").glob("*/events.jsonl") for event in read(path)]
+
+
+def test_every_field_of_an_event_is_described(built: Any) -> None:
+    """What a real run wrote has exactly the fields that the page gives for its kind."""
+    fields, events = fields_of_events(), events_in(built.root)
     assert {event["event"] for event in events} >= {"start", "step", "epoch", "checkpoint", "end"}
     for event in events:
         assert set(event) - {"event", "t"} == fields[event["event"]], event
+
+
+def test_every_field_of_several_workers_is_described(example: Any) -> None:
+    """Real runs of three strategies together have the fields that the page adds for them, and no others."""
+    section = sections("ref-events.md")["Several workers"]
+    rows = re.findall(r"^\| ((?:`[a-z]+`(?:, )?)+) \| (.*?) \| [a-z, ]+ \|", section, re.M)
+    described = {(kind, name) for kinds, names in rows for kind in re.findall(r"`(\w+)`", kinds) for name in re.findall(r"`(\w+)`", names)}
+    of_team = {name for names in re.findall(r"^\| (`[\w`, ]+`) \| [^|]+ \|$", section, re.M) for name in re.findall(r"`(\w+)`", names)}
+    heard: list[dict[str, Any]] = []
+    for strategy in ("sync", "averaging", "downpour"):
+        built = build(with_strategy(read(example.toml), strategy, 2), example.store(), targets=["strokes"], force=True, emit=heard.append)
+        assert {"workers", "bytes"} <= set(built.layers[0].team)
+    fields, events = fields_of_events(), events_in(example.root)
+    assert {(event["event"], name) for event in events for name in set(event) - {"event", "t"} - fields[event["event"]]} == described
+    assert {name for event in events for name in event.get("team", {})} == of_team
+    assert {event["role"] for event in events if event["event"] == "worker"} == {"worker", "server"}
+    told = [set(event["team"]) for event in heard if event["event"] == "step"]
+    assert all(team == {"workers", "steps_per_second", "samples_per_second", "bytes", "staleness"} for team in told)
+    page = sections("ref-events.md")["Events of a build"]
+    assert told and all(f"`{name}`" in page for name in told[0])
 
 
 def test_the_public_names_are_described() -> None:

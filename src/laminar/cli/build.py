@@ -11,29 +11,32 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import Json, number, print_json, remark, say, seconds, table
+from laminar.cli.strategy_options import Compress, Elastic, Strategy, Workers, choose
+from laminar.cli.team import totals
 from laminar.stack.build import BuildReport, Built, build
 from laminar.stack.choose_data import skipping_bad
-from laminar.stack.choose_strategy import with_strategy
 from laminar.stack.plan import plan
 from laminar.stack.project import open_project
+from laminar.stack.read import StackFile
 from laminar.train.misgivings import WARNING
+from laminar.train.strategies import strategy as strategy_of
 
 
 def run(
     layers: Annotated[list[str] | None, typer.Argument(metavar="LAYER", help="Layers to build.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Train the named layers (or all) even when nothing changed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
-    strategy: Annotated[str | None, typer.Option("--strategy", help="solo | sync: how the layers are trained.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes that share the training (sync).")] = None,
-    elastic: Annotated[bool, typer.Option("--elastic", help="Start a worker that died again, instead of going on without it.")] = False,
+    strategy: Strategy = None,
+    workers: Workers = None,
+    elastic: Elastic = False,
+    compress: Compress = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read, and count them.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: Json = False,
 ) -> None:
     project = open_project()
     file = skipping_bad(project.need_file()) if skip_bad else project.need_file()
-    if strategy is not None or workers is not None or elastic:
-        file = with_strategy(file, strategy, workers, elastic=elastic)
+    file = choose(file, strategy, workers, elastic, compress)
     store = project.look_at_store() if dry_run else project.open_store()
     if dry_run:
         from laminar.cli.status import show_plan
@@ -43,7 +46,7 @@ def run(
     from laminar.cli.progress import progress
 
     try:
-        with progress(quiet=quiet) as emit:
+        with progress(quiet=quiet, workers=workers_of(file)) as emit:
             report = build(file, store, targets=layers or None, force=force, emit=emit)
     except KeyboardInterrupt:
         remark("interrupted: what was trained is kept; `laminar build` goes on from the last checkpoint")
@@ -52,6 +55,10 @@ def run(
         print_json(report.to_json())
     else:
         show_report(report)
+
+
+def workers_of(file: StackFile) -> dict[str, int]:
+    return {layer.name: strategy_of(layer.train.strategy).workers for layer in file.spec.layer}
 
 
 def show_report(report: BuildReport) -> None:
@@ -75,6 +82,8 @@ def show_report(report: BuildReport) -> None:
         right=[*figures, "samples/s", "training", "in all"],
     )
     for layer in report.layers:
+        if layer.team:
+            say(f"{layer.name}: {totals(layer.team)}")
         if layer.features:
             say(f"{layer.name}: {layer.features}")
         for note in layer.notes:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import Json, print_json, remark, say, size
+from laminar.core.figures import many
 
 
 def run(
@@ -29,5 +30,5 @@ def run(
         return
     for why in written.skipped:
         remark(f"skipped: {why}")
-    say(f"{written.out}: {written.images:,} images of {len(written.classes)} classes, {size(written.bytes)}")
+    say(f"{written.out}: {many(written.images, 'image')} of {many(len(written.classes), 'class')}, {size(written.bytes)}")
     say(f'pin it with  source = "index:…/{written.out.name}#sha256={written.sha256}"')

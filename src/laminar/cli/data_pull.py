@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import Json, print_json, remark, say, seconds, size, table
+from laminar.core.figures import many
 from laminar.stack.choose_data import choose_data, fingerprints
 from laminar.stack.project import open_project
 
@@ -46,7 +47,7 @@ def run(
         shown = None if fetched is None else msgspec.to_builtins(fetched)
         print_json({"data": data, "images": pulled.images, "bytes": pulled.bytes, "fetched": shown})
     elif fetched is None:
-        say(f"{data}: its {pulled.images:,} images ({size(pulled.bytes)}) are in a folder of this machine: nothing to fetch")
+        say(f"{data}: {many(pulled.images, 'image')} ({size(pulled.bytes)}) in a folder of this machine: nothing to fetch")
     else:
         if fetched.mirrors:
             heads = ["mirror", "bytes", "speed", "failures"]
@@ -60,8 +61,10 @@ def run(
                 for mirror in fetched.mirrors
             ]
             table("", heads, rows, right=heads[1:3])
+        others = f", and {fetched.by_others:,} by another process meanwhile" if fetched.by_others else ""
         say(
-            f"{data}: {pulled.images:,} images ({size(pulled.bytes)}) are in the cache; "
-            f"{fetched.files:,} were fetched ({size(fetched.bytes)} in {seconds(fetched.seconds)})"
+            f"{data}: {many(pulled.images, 'image')} ({size(pulled.bytes)}) {'is' if pulled.images == 1 else 'are'} in the cache; "
+            f"{fetched.files:,} {'was' if fetched.files == 1 else 'were'} fetched "
+            f"({size(fetched.bytes)} in {seconds(fetched.seconds)}){others}"
         )
         remark("laminar build uses them from there")

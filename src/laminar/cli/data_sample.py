@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import Json, print_json, remark, say, table
+from laminar.core.figures import many
 from laminar.stack.choose_data import choose_data, fingerprints
 from laminar.stack.project import open_project
 
@@ -54,6 +55,6 @@ def run(
         for name in drawn.classes
     ]
     table("", heads, rows, right=heads[1:])
-    say(f"{data}: sample of seed {drawn.seed} with {len(drawn.fragments):,} fragments; --json lists them")
+    say(f"{data}: sample of seed {drawn.seed} with {many(len(drawn.fragments), 'fragment')}; --json lists them")
     for note in drawn.notes:
         remark(note)

@@ -14,6 +14,7 @@ import typer
 
 from laminar.cli.output import Json, remark, say
 from laminar.core.errors import LaminarError
+from laminar.core.figures import many
 
 
 def run(
@@ -46,13 +47,13 @@ def run(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    with serving(folder, data, {file.path for file in known.files}, host=host, http=http, ftp=ftp) as served:
+    with serving(folder, data, {file.path for file in known.files}, host=host, http=http, ftp=ftp, tell=remark) as served:
         if json:
             import json as encoder
 
             say(encoder.dumps({"urls": served.urls, "images": len(known.files), "sha256": digest.of_bytes(data)}))
         else:
-            say(f"{len(known.files):,} images of {folder} at " + " and ".join(served.urls))
+            say(f"{many(len(known.files), 'image')} of {folder} at " + " and ".join(served.urls))
             say(f'source = "index:{served.urls[0]}/index.json#sha256={digest.of_bytes(data)}"')
             remark("Ctrl-C ends it")
         stop.wait()

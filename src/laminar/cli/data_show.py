@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laminar.cli.output import Json, print_json, remark, say, size, table
+from laminar.core.figures import many
 from laminar.stack.choose_data import choose_data, fingerprints
 from laminar.stack.project import open_project
 
@@ -68,8 +69,8 @@ def _show(data: str, found: Overview) -> None:
         each = ""
         if found.fragments_per_image is not None:
             least, most = found.fragments_per_image
-            each = f", {least:,} fragments each" if least == most else f", {least:,} to {most:,} fragments each"
-        say(f"{found.images:,} source images, {size(found.image_bytes)}{each}")
+            each = f", {many(least, 'fragment')} each" if least == most else f", {least:,} to {most:,} fragments each"
+        say(f"{many(found.images, 'source image')}, {size(found.image_bytes)}{each}")
     if found.sample is not None:
         say(f"a build takes a sample of {found.sample['train']:,} for training and {found.sample['test']:,} for testing")
     for note in found.notes:

@@ -7,20 +7,31 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import Json, print_json, say, table
+from laminar.cli.strategy_options import Compress, Elastic, Strategy, Workers, choose
 from laminar.core import digest
-from laminar.stack.explain import explain
+from laminar.stack.explain import explain, other_strategy
 from laminar.stack.project import open_project
 
 SHOWN = 10  # files
 
 
-def run(layer: Annotated[str, typer.Argument(help="A layer of the stack.")], json: Json = False) -> None:
+def run(
+    layer: Annotated[str, typer.Argument(help="A layer of the stack.")],
+    strategy: Strategy = None,
+    workers: Workers = None,
+    elastic: Elastic = False,
+    compress: Compress = None,
+    json: Json = False,
+) -> None:
     project = open_project()
-    found = explain(project.need_file(), project.look_at_store(), layer)
+    file = choose(project.need_file(), strategy, workers, elastic, compress)
+    found = explain(file, project.look_at_store(), layer)
     if json:
         print_json(found.to_json())
         return
     say(f"{layer}: {'a build would reuse it' if found.step.action == 'cached' else 'a build would train it'}: {found.step.why}")
+    if said := other_strategy(found.step):
+        say(said)
     if found.step.key:
         say(f"key {found.step.key}")
     changed = {f for f, _, _ in found.differences}
@@ -33,10 +44,10 @@ def run(layer: Annotated[str, typer.Argument(help="A layer of the stack.")], jso
         )
     if found.files:
         more = f" and {len(found.files) - SHOWN} more" if len(found.files) > SHOWN else ""
-        say(f"files of the data written since that build: {', '.join(found.files[:SHOWN])}{more}")
+        say(f"files of the data that changed since that build: {', '.join(found.files[:SHOWN])}{more}")
     say("")
     table("inputs of the key", ["", "input", "value"], [["*" if f in changed else "", f, _text(v)] for f, v in found.inputs.items()])
 
 
 def _text(value: object) -> str:
-    return "none" if value is None else str(value)
+    return "-" if value is None else str(value)

@@ -11,6 +11,7 @@ from typing import Final
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("init", "Write a commented laminar.toml and models.py that build as they stand."),
     "build": ("build", "Train what is missing or changed, bottom up."),
+    "join": ("join", "Take part in a training under way, as one more worker."),
     "status": ("status", "What a build would do, and why, layer by layer."),
     "explain": ("explain", "Every input of a layer's key; on a miss, which one changed from what to what."),
     "log": ("log", "What each layer has been, newest first."),

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from laminar.cli.output import number, remark, seconds
+from laminar.cli.team import Arrivals, team_of, totals
 from laminar.core.events import Emit, Event, nowhere
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import TaskID
 
 
 @contextlib.contextmanager
-def progress(*, quiet: bool) -> Iterator[Emit]:
+def progress(*, quiet: bool, workers: Mapping[str, int] | None = None) -> Iterator[Emit]:
+    """`workers`: how many each layer is to be trained by."""
+    arrivals = Arrivals(workers or {})
     if quiet:
         yield nowhere
     elif sys.stderr.isatty():
-        with _bars() as emit:
+        from laminar.cli.bars import bars  # rich takes its time to load
+
+        with bars(arrivals) as emit:
             yield emit
     else:
-        yield _lines
+        yield lambda event: _lines(event, arrivals)
 
 
 @contextlib.contextmanager
@@ -59,10 +64,14 @@ def counted(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], None]]:
         yield show
 
 
-def _lines(event: Event) -> None:
+def _lines(event: Event, arrivals: Arrivals) -> None:
     kind = event["event"]
+    if said := arrivals.hear(event):
+        remark(f"{event.get('layer', '')}: {said}")
     if kind == "epoch":
-        remark(f"{event.get('layer', '')} epoch {event['epoch'] + 1}/{event.get('epochs', '?')}: {figures(event)}")
+        team = team_of(event)
+        beside = f"; {totals(team)}" if team else ""
+        remark(f"{event.get('layer', '')} epoch {event['epoch'] + 1}/{event.get('epochs', '?')}: {figures(event)}{beside}")
     elif kind in ("note", "waiting", "resume"):
         remark(f"{event.get('layer', '')} {kind}: {event['why']}".strip())
 
@@ -75,49 +84,3 @@ def figures(event: Event) -> str:
     if "seconds" in event:
         said.append(seconds(event["seconds"]))
     return ", ".join(said)
-
-
-@contextlib.contextmanager
-def _bars() -> Iterator[Emit]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[said]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        yield _Bars(bars)
-
-
-class _Bars:
-    def __init__(self, bars: Progress) -> None:
-        self._bars = bars
-        self._task: TaskID | None = None
-
-    def __call__(self, event: Event) -> None:
-        kind = event["event"]
-        if kind == "layer":
-            self._task = self._bars.add_task(event["layer"], total=None, said="")
-        elif self._task is None:
-            return
-        elif kind in ("start", "resume"):
-            self._bars.update(self._task, total=event["steps"], completed=event.get("step", 0))
-        elif kind == "step":
-            self._bars.update(self._task, completed=event["step"] + 1)
-        elif kind == "epoch":
-            self._bars.update(self._task, said=f"epoch {event['epoch'] + 1}: {figures(event)}")
-        elif kind == "features" and event["action"] == "computing":
-            self._bars.update(self._task, total=event["of"], completed=event["done"], said="features of the frozen prefix")
-        elif kind == "data":
-            self._bars.update(self._task, total=event["of"], completed=event["done"], said=event["what"])
-        elif kind in ("waiting", "note"):
-            self._bars.update(self._task, said=event["why"])
-        elif kind == "layer-done":
-            if event["action"] == "cached":
-                self._bars.update(self._task, total=1, completed=1, said="cached")
-            self._bars.stop_task(self._task)

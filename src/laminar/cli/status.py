@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from laminar.cli.output import Json, print_json, say, size, table
+from laminar.cli.strategy_options import Compress, Elastic, Strategy, Workers, choose
 from laminar.core import digest
 from laminar.stack.choose_data import skipping_bad
+from laminar.stack.explain import other_strategy
 from laminar.stack.parents import asks
 from laminar.stack.plan import Step, plan
 from laminar.stack.project import open_project
@@ -17,10 +19,16 @@ from laminar.train.kept import describe_features
 
 
 def run(
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="As a build with --skip-bad would see it.")] = False, json: Json = False
+    strategy: Strategy = None,
+    workers: Workers = None,
+    elastic: Elastic = False,
+    compress: Compress = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="As a build with --skip-bad would see it.")] = False,
+    json: Json = False,
 ) -> None:
     project = open_project()
     file = skipping_bad(project.need_file()) if skip_bad else project.need_file()
+    file = choose(file, strategy, workers, elastic, compress)
     store = project.look_at_store()
     steps = plan(file, store)
     shown = {s.layer.name: store.refs.get(f"{file.spec.stack.name}/{s.layer.name}") for s in steps}
@@ -48,6 +56,9 @@ def show_plan(file: StackFile, steps: list[Step], *, as_json: bool) -> None:
         return
     table("", ["layer", "", "id", "why"], [[s.layer.name, s.action, digest.short(s.id) if s.id else "-", s.why] for s in steps])
     todo = sum(s.action == "build" for s in steps)
+    for step in steps:
+        if said := other_strategy(step):
+            say(f"{step.layer.name}: {said}")
     say("nothing to build" if not todo else f"laminar build would train {todo} of {len(steps)} layers")
 
 

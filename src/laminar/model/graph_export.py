@@ -8,12 +8,10 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor, nn
-from torch._export.serde.serialize import serialize
-from torch.export import Dim, ExportedProgram
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
@@ -23,6 +21,11 @@ from laminar.model.graph_file import Archive, ModuleFact
 from laminar.model.graph_module import GraphModule
 from laminar.model.modes import keeping_modes
 from laminar.model.weights import state, to_raw
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+# torch's exporter takes two seconds to be imported, so it is when something is exported: workers and predictions never need it.
 
 BATCH: Final = 3  # of the traced example: neither 0 nor 1, which tracing takes for constants
 
@@ -34,12 +37,18 @@ def traced(model: nn.Module, example: Tensor, *, training: bool, signatures: boo
     with as_its_author_made_it(model), _visible_identities(model), _recorded_assignments(model), quiet():
         model.train(training)
         return torch.export.export(
-            model, (example.detach()[rows],), dynamic_shapes=({0: Dim.DYNAMIC},), strict=False, preserve_module_call_signature=paths
+            model,
+            (example.detach()[rows],),
+            dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+            strict=False,
+            preserve_module_call_signature=paths,
         )
 
 
 def archive_of(model: nn.Module, program: ExportedProgram, frozen: Frozen | None = None) -> Archive:
     """An exported program as an archive, without anything that depends on machine, time or example."""
+    from torch._export.serde.serialize import serialize
+
     with quiet():
         serialized = serialize(program, serialize_state_dict=False, serialize_constants=False, serialize_example_inputs=False)
     content = json.loads(serialized.exported_program)

@@ -18,6 +18,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -69,6 +70,11 @@ class Said:
 class Crew:
     """A context: nothing that was started outlives it."""
 
+    @staticmethod
+    def before(role: str, rank: int) -> list[str]:  # noqa: ARG004 - for whoever puts processes elsewhere
+        """Words before a process's own command: what puts it into another namespace, or limits it."""
+        return []
+
     def __init__(self, *, threads: int = 1) -> None:
         self.members: list[Member] = []
         self._threads = threads
@@ -79,7 +85,7 @@ class Crew:
         read, write = os.pipe()
         environment = os.environ | {"OMP_NUM_THREADS": str(self._threads)}
         process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [*self.before(role, rank), sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=sys.stderr.fileno() if _has_file(sys.stderr) else None,  # what a model prints is no result
             pass_fds=[write, *files],
@@ -176,6 +182,16 @@ def read_brief() -> Brief:
             line = line[os.write(pipe, line) :]
 
     return Brief(told, say)
+
+
+def tell_error(brief: Brief, who: str, error: Exception) -> None:
+    """The last word of a member that could not do its work."""
+    if isinstance(error, LaminarError):
+        told = {"code": error.code, "message": f"{who}: {error.message}", "hint": error.hint}
+    else:
+        traceback.print_exception(error)
+        told = {"code": "L900", "message": f"a bug in Laminar: {who}: {type(error).__name__}: {error}", "hint": "laminar doctor"}
+    brief.say({"error": told})
 
 
 def _die_with(chief: int) -> None:

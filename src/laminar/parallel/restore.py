@@ -23,5 +23,10 @@ def restore(what: str, own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -
         tensor.copy_(saved[name])
 
 
+def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Those whose names begin so, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
 def _words(tensors: Mapping[str, Tensor]) -> str:
     return ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in sorted(tensors.items())) or "no state"

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from laminar.core.events import Emit
+from laminar.parallel.apart.chief import run_apart
 from laminar.parallel.sync.chief import run_sync
 from laminar.stack.open_job import Description
 from laminar.train.job import Job, Trained
 from laminar.train.loop import train
-from laminar.train.strategies import Sync, strategy
+from laminar.train.strategies import Averaging, Downpour, Quorum, Sync, strategy
 
 
 def run(job: Job, description: Description, emit: Emit) -> Trained:
     """Train `job.model` in place by its recipe's strategy."""
-    chosen = strategy(job.recipe.strategy)
-    if chosen.workers == 1:
-        return train(job, emit)  # one worker of any strategy is what one process does
-    assert isinstance(chosen, Sync)
-    return run_sync(job, chosen, description, emit)
+    match strategy(job.recipe.strategy):
+        case Downpour() as how:  # also with one worker: its servers' steps are not those of one process
+            return run_apart(job, how, description, emit)
+        case Sync() as how if how.workers > 1:
+            return run_sync(job, how, description, emit)
+        case Averaging() | Quorum() as how if how.workers > 1:
+            return run_apart(job, how, description, emit)
+        case _:
+            return train(job, emit)  # one worker is what one process does

@@ -57,6 +57,9 @@ class Segment:
     def doubles(self, offset: int, count: int) -> memoryview[float]:
         return memoryview(self.map)[offset : offset + 8 * count].cast("d")
 
+    def bytes(self, offset: int, count: int) -> memoryview[int]:
+        return memoryview(self.map)[offset : offset + count]
+
     def close(self) -> None:
         """The file; the memory itself goes when no tensor uses it any more."""
         os.close(self.fd)

@@ -17,6 +17,7 @@ from laminar.stack.parents import resolve
 from laminar.stack.plan import Step, decide, known, plan, run_of
 from laminar.stack.read import StackFile, bottom_up, parent_of
 from laminar.stack.specs import LayerSpec
+from laminar.stack.team_heard import TeamHeard
 from laminar.store.manifest import BuildRecord
 from laminar.store.store import Store
 from laminar.train.misgivings import WARNING
@@ -37,6 +38,7 @@ class Built:
     notes: list[str] = field(default_factory=list)
     features: str = ""  # what was done about the frozen prefix
     spent: dict[str, float] = field(default_factory=dict)  # of the seconds: on "features", "training", "keeping"
+    team: dict[str, Any] = field(default_factory=dict)  # where several workers trained it: workers, bytes, staleness, …
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -51,6 +53,7 @@ class Built:
             "metrics": self.metrics,
             "features": self.features,
             "notes": self.notes,
+            "team": self.team,
         }
 
 
@@ -119,7 +122,8 @@ def _one(
         assert again.key is not None and again.inputs is not None
         run = run_of(store, again.key, again=forced)
         before = known(store, again.key)
-        outcome = train_layer(file, store, again, run=run, ref=ref, emit=emit, clock=clock)
+        heard = TeamHeard(emit)
+        outcome = train_layer(file, store, again, run=run, ref=ref, emit=heard, clock=clock)
         notes = list(outcome.notes)
         if before is not None and before.id != outcome.id:
             notes.append(
@@ -138,6 +142,7 @@ def _one(
         notes=notes,
         features=outcome.features,
         spent=outcome.spent,
+        team=heard.team,
     )
 
 

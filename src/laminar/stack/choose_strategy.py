@@ -1,7 +1,16 @@
-"""Choosing a strategy on the command line: for all layers of a build, in the place of what the stack file says."""
+"""Choosing a strategy on the command line: for all layers of a build, in the place of what the stack file says.
+
+    --strategy averaging --workers 4
+    --strategy downpour:shards=3,n_push=8 --compress dgc:sparsity=0.99
+
+A name, and after a colon settings as the stack file has them. What is not given is as written there, layer by layer.
+"""
 
 from __future__ import annotations
 
+import tomllib
+import typing
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,32 +18,109 @@ import msgspec
 
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
+from laminar.core.toml_words import in_toml_words
 from laminar.stack.read import StackFile
-from laminar.train.strategies import BY_NAME, AnyStrategy
+from laminar.train import compression
+from laminar.train.strategies import BY_NAME, AnyStrategy, ManySpec
 from laminar.train.strategies import strategy as strategy_of
 
+COMPRESSIONS = typing.get_args(compression.Kind)
 
-def with_strategy(file: StackFile, name: str | None, workers: int | None, *, elastic: bool = False) -> StackFile:
-    """The same stack, trained so. What is not given is as written for each layer; workers alone mean sync."""
-    if name is not None and name not in BY_NAME:
+
+def with_strategy(
+    file: StackFile, strategy: str | None, workers: int | None, *, elastic: bool = False, compress: str | None = None
+) -> StackFile:
+    """The same stack, trained so. Workers alone mean sync where no strategy is written."""
+    name, settings = _split("--strategy", strategy, list(BY_NAME)) if strategy is not None else (None, {})
+    settings |= {"workers": workers} if workers is not None else {}
+    settings |= {"elastic": True} if elastic else {}
+    if compress is not None:
+        small, more = _split("--compress", compress, COMPRESSIONS)
+        _check_keys(f"--compress {small}", more, type(compression.compression(small)))  # type: ignore[arg-type]
+        settings["compress"] = {"kind": small, **more} if more else small
+    if name is not None:
+        _check_keys(f"--strategy {name}", settings, BY_NAME[name])
+    layers, chosen = [], False
+    for layer in file.spec.layer:
+        written = strategy_of(layer.train.strategy)
+        kind = name or (written.kind if isinstance(written, ManySpec) else "sync" if workers is not None else None)
+        if kind is None:
+            layers.append(layer)
+            continue
+        chosen = True
+        said = (msgspec.to_builtins(written) if kind == written.kind else {}) | {"kind": kind} | settings
+        try:
+            train = msgspec.structs.replace(layer.train, strategy=msgspec.convert(said, AnyStrategy))
+        except msgspec.ValidationError as error:
+            raise _explained(f"--strategy {kind}", error, said) from None
+        except ValueError as error:
+            raise LaminarError(
+                "L008", f"layer {layer.name}: {error}", hint=f"--strategy {kind} with other settings, or edit its train"
+            ) from None
+        layers.append(msgspec.structs.replace(layer, train=train))
+    if not chosen:
+        given = "--compress" if compress is not None else "--elastic"
         raise LaminarError(
-            "L008", f"--strategy: there is no '{name}'; {did_you_mean(name, BY_NAME)}", hint=f"strategies: {', '.join(BY_NAME)}"
+            "L008",
+            f"{given} is for several workers, and every layer of {file.path.name} is trained by one",
+            hint=f"{given} with --workers 2",
         )
-    layers = [
-        msgspec.structs.replace(
-            layer, train=msgspec.structs.replace(layer.train, strategy=_chosen(strategy_of(layer.train.strategy), name, workers, elastic))
-        )
-        for layer in file.spec.layer
-    ]
     return replace(file, spec=msgspec.structs.replace(file.spec, layer=layers))
 
 
-def _chosen(written: AnyStrategy, name: str | None, workers: int | None, elastic: bool) -> AnyStrategy:
-    kind = BY_NAME[name] if name is not None else type(written) if written.workers > 1 or workers is None else BY_NAME["sync"]
-    said: dict[str, Any] = msgspec.structs.asdict(written) if kind is type(written) else {}
-    said |= {"workers": workers} if workers is not None else {}
-    said |= {"elastic": True} if elastic else {}
+def _split(option: str, text: str, names: typing.Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """`name:key=value,key=value`. Values are TOML; what is none is a word."""
+    name, colon, rest = text.partition(":")
+    if name not in names:
+        raise LaminarError("L008", f"{option}: there is no '{name}'; {did_you_mean(name, names)}", hint=f"{option} {' | '.join(names)}")
+    settings: dict[str, Any] = {}
+    for pair in rest.split(",") if colon else []:
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not key or not equals or not value:
+            raise LaminarError(
+                "L008",
+                f"{option} {text}: '{pair}' is no setting",
+                hint=f"write key=value, several with commas: {option} {name}:key=value,…",
+            )
+        settings[key] = _value(value)
+    return name, settings
+
+
+def _value(text: str) -> Any:
     try:
-        return kind(**said)
-    except (TypeError, ValueError) as error:
-        raise LaminarError("L008", f"--strategy {kind.__struct_config__.tag}: {error}", hint="laminar build --help") from error
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _check_keys(what: str, given: Mapping[str, Any], spec: type[msgspec.Struct]) -> None:
+    valid = [field.encode_name for field in msgspec.structs.fields(spec)]
+    for key in given:
+        if key not in valid:
+            hint = f"its settings: {', '.join(valid)}" if valid else "it has no settings"
+            raise LaminarError("L008", f"{what} has no setting '{key}'; {did_you_mean(key, valid)}", hint=hint)
+
+
+def _explained(what: str, error: msgspec.ValidationError, said: Mapping[str, Any]) -> LaminarError:
+    """What msgspec says of a value, with the value and what could stand there."""
+    message, _, at = str(error).partition(" - at `$.")
+    path = at.rstrip("`").split(".")
+    message = in_toml_words(message).removeprefix("strategy.")
+    if not message.startswith(("invalid", "expected")):  # it has the value in it
+        return LaminarError("L008", f"{what}: {message}", hint="laminar build --help")
+    spec: type[msgspec.Struct] = BY_NAME[said["kind"]]
+    found: Any = said
+    for key in path[:-1]:
+        found = found[key]
+        spec = type(compression.compression(found["kind"]))  # the only table that can be given by options
+    found = found[path[-1]]
+    words = _words(next(field.type for field in msgspec.structs.fields(spec) if field.encode_name == path[-1]))
+    wanted = f"it must be one of {', '.join(words)}; {did_you_mean(found, words)}" if message.startswith("invalid") else message
+    return LaminarError("L008", f"{what}: {'.'.join(path)} is {found!r}: {wanted}", hint="leave it out, or give another value")
+
+
+def _words(kind: Any) -> list[str]:
+    """The words that may stand for a field of this type."""
+    if typing.get_origin(kind) is typing.Literal:
+        return [str(word) for word in typing.get_args(kind)]
+    return [word for part in typing.get_args(kind) for word in _words(part)]

@@ -1,4 +1,4 @@
-"""Which files of a data set were written since a build. A key has one digest for all content, so the files' own times are asked."""
+"""Which files of a data set changed since a build: by their digests where the files of then are remembered, else by their own times."""
 
 from __future__ import annotations
 
@@ -7,10 +7,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from laminar.core.errors import LaminarError
+from laminar.data import file_lists
+from laminar.data.remember import Memory
 from laminar.data.sources.places import find
 
 
-def written_since(source: str, root: Path, when: float) -> list[str]:
+def changed_since(source: str, root: Path, memory: Memory, *, before: str, now: str, when: float) -> list[str]:
+    """The files that make the difference between two contents of `source`, as seen from `root`; `when` the earlier one was read.
+
+    Exact where both lists of files are remembered (folders and indexes of images); else what was written since, which may be too much.
+    """
+    exact = file_lists.changed(memory, before, now)
+    if exact is None:
+        return _written_since(source, root, when)
+    kind, _, rest = source.partition(":")
+    try:
+        place = _shown(find(rest, root, what="folder"), root) if kind == "folder" else ""
+    except LaminarError:
+        place = ""  # only on its mirrors
+    return [f"{place}/{path}" if place else path for path in exact]
+
+
+def _written_since(source: str, root: Path, when: float) -> list[str]:
     """Files of `folder:photos` or `npz:x.npz` that were written, or put there, after `when` (seconds since 1970), as seen from `root`.
 
     A folder is named where entries of it came or went and no file in it is new. Empty for sources that are no files of this machine.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from laminar.stack.data_since import written_since
+from laminar.data.remember import Memory
+from laminar.stack.data_since import changed_since
+from laminar.stack.in_words import strategy_in_words
 from laminar.stack.key import changes, flat, inputs_of
 from laminar.stack.plan import Step, fingerprint_folder, nearest_build, plan
 from laminar.stack.read import StackFile
@@ -19,7 +21,7 @@ class Explanation:
     inputs: dict[str, Any]  # flat: field -> value
     compared_with: str | None  # key of the nearest earlier build
     differences: list[tuple[str, Any, Any]]
-    files: list[str] = field(default_factory=list)  # of the data, written since that build, where its content changed
+    files: list[str] = field(default_factory=list)  # of the data, changed since that build
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -42,15 +44,40 @@ def explain(file: StackFile, store: Store, name: str) -> Explanation:
         earlier = nearest_build(store.records(), file.spec.stack.name, name, inputs)
         differences = [d for d in changes(earlier.inputs, inputs) if d[0] != "parent"] if earlier else []
         rows = flat(inputs) | {"parent": "(not built yet)"}
-        return Explanation(step, rows, earlier.key if earlier else None, differences, _files(file, step, earlier, differences))
+        return Explanation(step, rows, earlier.key if earlier else None, differences, _files(file, store, step, earlier, differences))
     if step.action == "cached":
         return Explanation(step, flat(step.inputs), step.key, [])
     earlier, differences = step.record, step.differences
-    return Explanation(step, flat(step.inputs), earlier.key if earlier else None, differences, _files(file, step, earlier, differences))
+    return Explanation(
+        step, flat(step.inputs), earlier.key if earlier else None, differences, _files(file, store, step, earlier, differences)
+    )
 
 
-def _files(file: StackFile, step: Step, earlier: BuildRecord | None, differences: list[tuple[str, Any, Any]]) -> list[str]:
-    if earlier is None or not any(field == "data.content" for field, _, _ in differences):
+def other_strategy(step: Step) -> str:
+    """Where a layer was built with a strategy that is not asked about now: how to ask about that one. Empty: nothing to say.
+
+    A strategy that changes what is learnt is part of the key, so a build that had one on its command line made another layer.
+    """
+    if step.action != "build" or step.record is None or step.inputs is None:
+        return ""
+    before, now = (inputs["train"].get("strategy") for inputs in (step.record.inputs, step.inputs))
+    if before is None or now is not None:
+        return ""
+    return (
+        f"the build before had a strategy ({strategy_in_words(before)}), which makes another layer: "
+        f"say --strategy {before['kind']} --workers {before['workers']} here too, or write it under train"
+    )
+
+
+def _files(file: StackFile, store: Store, step: Step, earlier: BuildRecord | None, differences: list[tuple[str, Any, Any]]) -> list[str]:
+    contents = next(((old, new) for field, old, new in differences if field == "data.content"), None)
+    if earlier is None or contents is None:
         return []
-    began = earlier.created - earlier.seconds  # data was read before the training
-    return written_since(file.spec.data[step.layer.data].source, file.root, began)
+    return changed_since(
+        file.spec.data[step.layer.data].source,
+        file.root,
+        Memory(fingerprint_folder(store)),
+        before=contents[0],
+        now=contents[1],
+        when=earlier.created - earlier.seconds,  # data was read before the training
+    )

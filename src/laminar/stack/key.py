@@ -154,25 +154,3 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, Any, An
     """(field, from, to) of every input that differs; a field that only one side has gives None on the other."""
     before, after = flat(old), flat(new)
     return [(f, before.get(f), after.get(f)) for f in sorted({*before, *after}) if before.get(f) != after.get(f)]
-
-
-def describe_change(field: str, old: Any, new: Any, data: str = "the data") -> str:
-    """One change in words: `train.lr 0.001 -> 0.01`, `models.py:convnet changed`, `content of data.odd (folder:odd) changed`."""
-    if ".code." in field:
-        symbol = field.split(".code.", 1)[1]
-        state = "is new" if old is None else "is gone" if new is None else "changed"
-        return f"{symbol} {state}"
-    if field == "data.content":
-        return f"content of {data} changed"
-    if field == "parent":
-        return f"parent {_brief(old)} -> {_brief(new)}"
-    return f"{field} {_brief(old)} -> {_brief(new)}"
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, str) and len(value) == 64:
-        return digest.short(value)
-    if value is None:
-        return "none"
-    text = str(value)
-    return text if len(text) <= 60 else text[:57] + "…"

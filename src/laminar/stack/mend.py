@@ -9,6 +9,7 @@ import msgspec
 
 from laminar.core import digest
 from laminar.core.events import Emit
+from laminar.stack.as_written import data_as_written, layer_as_written
 from laminar.stack.build import build
 from laminar.stack.plan import known, plan
 from laminar.stack.project import Project
@@ -58,8 +59,8 @@ def _restore_record(file: StackFile, store: Store) -> tuple[Finding, str] | None
                         inputs=step.inputs,
                         stack=file.spec.stack.name,
                         name=step.layer.name,
-                        spec=next(t for t in file.raw["layer"] if t["name"] == step.layer.name),
-                        data={"name": step.layer.data, **file.raw["data"][step.layer.data]},
+                        spec=layer_as_written(file, step.layer.name),
+                        data=data_as_written(file, step.layer.data),
                         metrics=manifest.metrics,
                         seconds=manifest.seconds,
                         created=manifest.created,

@@ -12,11 +12,12 @@ from laminar.core import digest
 from laminar.core.clock import iso
 from laminar.core.errors import LaminarError
 from laminar.stack import parents
-from laminar.stack.key import changes, describe_change, inputs_of, key_of
+from laminar.stack.in_words import in_words
+from laminar.stack.key import changes, inputs_of, key_of
 from laminar.stack.read import StackFile, bottom_up, parent_of
 from laminar.stack.specs import LayerSpec
 from laminar.store.manifest import BuildRecord
-from laminar.store.runs import FINISHED
+from laminar.store.runs import APART, FINISHED
 from laminar.store.store import Store
 
 Action = Literal["build", "cached"]
@@ -94,7 +95,7 @@ def nearest_build(records: Iterable[BuildRecord], stack: str, name: str, inputs:
 
 
 def summary(differences: list[tuple[str, Any, Any]], data: str) -> str:
-    said = [describe_change(*d, data) for d in differences]
+    said = in_words(differences, data)
     more = f" and {len(said) - SHOWN} more" if len(said) > SHOWN else ""
     return ", ".join(said[:SHOWN]) + more
 
@@ -115,4 +116,5 @@ def run_of(store: Store, key: str, *, again: bool) -> str:
 
 def _resuming(store: Store, key: str) -> str:
     folder = store.layout.runs / key[:16]
-    return "; resumes from its checkpoint" if (folder / "checkpoint.json").exists() and not (folder / FINISHED).exists() else ""
+    kept = (folder / "checkpoint.json").exists() or (folder / APART / "chief.json").exists()
+    return "; resumes from its checkpoint" if kept and not (folder / FINISHED).exists() else ""

@@ -14,6 +14,7 @@ import msgspec
 
 from laminar.core.errors import LaminarError, docs
 from laminar.core.nearest import did_you_mean, nearest
+from laminar.core.toml_words import in_toml_words
 from laminar.stack.locate import line_of
 from laminar.stack.specs import LayerSpec, StackSpec
 
@@ -123,10 +124,9 @@ def _explain(error: msgspec.ValidationError, raw: dict[str, Any], text: str, pat
     words = re.search(r"Invalid enum value|invalid value", said, re.I)
     options = _options_at(steps) if words else []
     more = f"; {did_you_mean(str(value), options)}" if options else ""
-    said = re.sub(r"`([^`]*)`", r"\1", said)
     raise LaminarError(
         "L004",
-        f"{path.name}:{line or 1}: {dotted}: {said[:1].lower() + said[1:]}{written}{more}",
+        f"{path.name}:{line or 1}: {dotted}: {in_toml_words(said)}{written}{more}",
         hint=f"{docs('ref-stack-file.md')} shows every key with its type",
     ) from None
 

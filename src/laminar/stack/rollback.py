@@ -19,6 +19,7 @@ import tomlkit.items
 from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
+from laminar.stack.as_written import without_secrets
 from laminar.stack.read import StackFile, parse
 from laminar.store import records
 from laminar.store.layout import quoted
@@ -159,7 +160,7 @@ def _under_its_name_here(file: StackFile, store: Store, name: str, record: Build
     if data is not None:
         content = {k: v for k, v in data.items() if k != "name"}
         tables = file.raw["data"]
-        same = [n for n in (table["data"], data["name"], *tables) if tables.get(n) == content]
+        same = [n for n in (table["data"], data["name"], *tables) if content in (tables.get(n), without_secrets(tables.get(n)))]
         if same:
             spec["data"], data = same[0], {"name": same[0], **content}
     return msgspec.structs.replace(record, spec=spec, data=data)
@@ -198,8 +199,8 @@ def _become(table: Any, wanted: dict[str, Any], where: str, wrote: list[str]) ->
         old = table.get(key)
         if isinstance(old, tomlkit.items.InlineTable | tomlkit.items.Table) and isinstance(value, dict):
             _become(old, value, f"{where}.{key}", wrote)
-        elif old is None or _plain(old) != value:
-            wrote.append(f"{where}.{key}: {'(none)' if old is None else _plain(old)} -> {value}")
+        elif old is None or value not in (_plain(old), without_secrets(_plain(old))):  # a record has no passwords: those here stay
+            wrote.append(f"{where}.{key}: {'(none)' if old is None else without_secrets(_plain(old))} -> {value}")
             fresh = _item(value)
             if old is not None and hasattr(old, "trivia") and hasattr(fresh, "trivia"):
                 fresh.trivia.comment_ws, fresh.trivia.comment = old.trivia.comment_ws, old.trivia.comment

@@ -17,6 +17,7 @@ from laminar.core.events import Emit
 from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
 from laminar.data.sources.protocol import Progress as DataProgress
+from laminar.stack.as_written import data_as_written, layer_as_written
 from laminar.stack.keep import About, keep
 from laminar.stack.key import located
 from laminar.stack.make import make
@@ -101,8 +102,8 @@ def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str
             inputs=step.inputs,
             stack=file.spec.stack.name,
             name=layer.name,
-            spec=_as_written(file, layer.name),
-            data={"name": layer.data, **file.raw["data"][layer.data]},
+            spec=layer_as_written(file, layer.name),
+            data=data_as_written(file, layer.data),
             metrics=trained.metrics,
             seconds=trained.seconds,
             created=manifest.created,
@@ -145,8 +146,3 @@ def _same_code(step: Step, made: list[dict[str, Any]]) -> None:
     for entry in keyed:
         if entry is not None and entry["code"] not in codes:
             raise LaminarError("L202", f"the source of {entry['factory']} changed while the build began", hint="laminar build again")
-
-
-def _as_written(file: StackFile, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(t for t in file.raw["layer"] if t["name"] == name)
-    return found

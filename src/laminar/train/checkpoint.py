@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from laminar.core import atomic, digest
 
 FORMAT = 1
 POINTER = "checkpoint.json"
+APART = "apart"  # folder of the snapshots of a training by servers and workers, which has no other checkpoints
 _FILES = "checkpoint-*.safetensors"
 
 
@@ -34,8 +36,7 @@ class Checkpoint:
 
 def write(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> int:
     """Make this the newest checkpoint of the run; the size of its file."""
-    plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    data = safetensors.torch.save(plain, metadata={"laminar": digest.canonical(state).decode()})
+    data = pack(tensors, state)
     name = f"checkpoint-{step:08d}-{uuid.uuid4().hex[:8]}.safetensors"
     atomic.write_bytes(folder / name, data)
     before: list[dict[str, Any]] = []
@@ -49,6 +50,17 @@ def write(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping
         if old.name not in named:
             old.unlink(missing_ok=True)
     return len(data)
+
+
+def pack(tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> bytes:
+    plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    return safetensors.torch.save(plain, metadata={"laminar": digest.canonical(state).decode()})
+
+
+def unpack(data: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    size = int.from_bytes(data[:8], "little")
+    state: dict[str, Any] = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["laminar"])
+    return safetensors.torch.load(data), state
 
 
 def newest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
@@ -72,6 +84,7 @@ def remove(folder: Path) -> None:
     (folder / POINTER).unlink(missing_ok=True)
     for file in folder.glob(_FILES):
         file.unlink(missing_ok=True)
+    shutil.rmtree(folder / APART, ignore_errors=True)
 
 
 class _Unreadable(Exception):
@@ -102,6 +115,5 @@ def _read(path: Path, sha256: str) -> Checkpoint:
         raise _Unreadable(error.strerror or "cannot be read") from None
     if digest.of_bytes(data) != sha256:
         raise _Unreadable("its sha256 does not fit")
-    size = int.from_bytes(data[:8], "little")
-    state: dict[str, Any] = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["laminar"])
-    return Checkpoint(safetensors.torch.load(data), state, path.name, len(data))
+    tensors, state = unpack(data)
+    return Checkpoint(tensors, state, path.name, len(data))

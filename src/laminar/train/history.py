@@ -3,7 +3,7 @@
     start       step, steps, epoch, epochs, samples, threads, dtype
     resume      step, steps, epoch, epochs, why
     step        step, epoch, loss, lr                 every step; steps and epochs count from 0
-    epoch       epoch, epochs, step, train {loss, …}, test {loss, …}, seconds, samples_per_second
+    epoch       epoch, epochs, step, train {loss, …}, test {loss, …}, seconds, samples_per_second; of a team: workers, bytes, dense_bytes
     checkpoint  step, epoch, why                      step: how many are behind it
     worker      role, rank, pid, host                 a process that takes part, where there are several
     note        why
@@ -11,7 +11,8 @@
     end         step, epoch, why, metrics, seconds
 
 Every event has `t`, seconds since 1970. A resumed run forgets the events after its checkpoint, so no step is told twice.
-Listeners (`emit`) get the same, with the layer's name, but of the steps only some each second.
+Listeners (`emit`) get the same, with the layer's name, but of the steps only some each second; those
+of a team with `team`: workers, steps_per_second, samples_per_second, bytes (so far), staleness.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ class History:
         self._log.truncate(rewind[0] if rewind else 0)
         self._points: list[Point] = []
 
-    def step(self, step: int, epoch: int, loss: float, lr: float) -> None:
+    def step(self, step: int, epoch: int, loss: float, lr: float, **more: Any) -> None:
         self._points.append((step, loss, lr))
-        self._log({"event": "step", "step": step, "epoch": epoch, "loss": loss, "lr": lr, "t": self._now()})
+        self._log({"event": "step", "step": step, "epoch": epoch, "loss": loss, "lr": lr, **more, "t": self._now()})
 
     def listen(self, **fields: Any) -> None:
         """A step, to listeners only."""

@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,7 @@ from laminar.train.misgivings import misgivings
 from laminar.train.optimizers import Optimizer
 from laminar.train.schedules import LearningRate, learning_rate
 from laminar.train.snapshot import Run, belongs, buffers_of, frozen_state, trainable
-from laminar.train.team import own_rows
+from laminar.train.team import NOTHING, SAVE, STOP, TeamOptimizer, own_rows
 
 
 def train(job: Job, emit: Emit = nowhere) -> Trained:
@@ -122,11 +123,15 @@ class _Loop:
         self.before = self.run.progress.seconds
         self.listened = -math.inf
         self.kept: int | None = None  # step of the newest checkpoint
+        self.shares: dict[float, Tensor] = {}
+        self.wished = NOTHING  # by member 0 of the team, for after the step that was made
+        self.heard = (0, 0, 0.0)  # steps, samples and seconds of fitting when listeners last heard of them
 
     def go(self) -> None:
         """Epoch after epoch, until there is a reason to stop."""
         at = self.run.progress
         self.before = at.seconds
+        self.heard = at.step, at.samples, at.fit_seconds
         while not at.stopped:
             self.fit()
             self.judge()
@@ -154,6 +159,8 @@ class _Loop:
                 whole = min(recipe.batch, self.batches.samples - at.batch * recipe.batch)
                 share, rows = share * rows / whole, whole
             try:
+                if team is not None:
+                    team.before_backward(last=last)
                 if share:
                     with dtype.autocast(recipe.dtype) if half else contextlib.nullcontext():
                         outputs = module(*inputs)
@@ -161,7 +168,7 @@ class _Loop:
                     value = loss.item()
                     if not math.isfinite(value):
                         raise self.diverged(f"the loss is {value}")
-                    self.backward(loss if share == 1 else loss * share)
+                    self.backward(loss, share)
                     tally.add(outputs, targets, value)
                     mean += value * share
                 good = last and self.ready()
@@ -173,15 +180,11 @@ class _Loop:
             at.samples += rows
             if not last:
                 continue
-            if team is not None:
-                optimizer.loss = mean  # type: ignore[union-attr]
-                if self.interrupts.asked and not team.rank:
-                    team.stop_after(at.step)
-            if good:
+            if not isinstance(optimizer, Optimizer):
+                mean = self.step_together(optimizer, lr, mean)
+            elif good:
                 optimizer.step(lr)
             optimizer.zero_grad()
-            if team is not None:
-                mean = optimizer.total_loss  # type: ignore[union-attr]
             if at.first is None:
                 at.first = mean
             history.step(at.step, at.epoch, mean, lr)
@@ -191,9 +194,42 @@ class _Loop:
             at.epoch_seconds += now - tick
             if now - self.listened >= LISTEN_SECONDS:
                 self.listened = now
-                history.listen(step=at.step - 1, steps=self.job.steps, epoch=at.epoch, epochs=recipe.epochs, loss=mean, lr=lr)
+                more = {} if team is None else {"team": self.pace()}
+                history.listen(step=at.step - 1, steps=self.job.steps, epoch=at.epoch, epochs=recipe.epochs, loss=mean, lr=lr, **more)
             self.save_if_due(now)
             tick, mean = monotonic(), 0.0
+
+    def step_together(self, optimizer: TeamOptimizer, lr: float, loss: float) -> float:
+        """A step of the whole team; its loss."""
+        at, wish = self.run.progress, NOTHING
+        if self.team is not None and not self.team.rank:
+            due = self.clock.monotonic() - self.saved >= self.recipe.checkpoint_seconds
+            wish = STOP if self.interrupts.asked else SAVE if due else NOTHING
+        made = optimizer.step(lr, loss=loss, epoch=at.epoch + (at.batch - 1) / self.job.batches_per_epoch, wish=wish)
+        self.wished = made.wish
+        at.sent += made.sent
+        at.epoch_sent += made.sent
+        at.epoch_dense += optimizer.dense_bytes or 0
+        return made.loss
+
+    def pace(self) -> dict[str, Any]:
+        """Of the team, since listeners last heard of it."""
+        at, (steps, samples, seconds) = self.run.progress, self.heard
+        self.heard = at.step, at.samples, at.fit_seconds
+        spent = max(at.fit_seconds - seconds, 1e-9)
+        return {
+            "workers": self.team.size if self.team is not None else 1,
+            "steps_per_second": (at.step - steps) / spent,
+            "samples_per_second": (at.samples - samples) / spent,
+            "bytes": at.sent if self.sends else None,
+            "staleness": None,
+        }
+
+    @property
+    def sends(self) -> bool:
+        """Do gradients go from process to process? In shared memory without compression they are just there."""
+        optimizer = self.run.optimizer
+        return not isinstance(optimizer, Optimizer) and optimizer.dense_bytes is not None
 
     def part_of_step(self) -> tuple[float, bool]:
         """The share that the batch under way has of its step, by its samples; and whether it is the last of it."""
@@ -206,12 +242,16 @@ class _Loop:
         samples = min(len(self.job.data.train), behind * size) - first * size
         return min(size, samples - (at.batch - first) * size) / samples, at.batch + 1 == behind
 
-    def backward(self, loss: Tensor) -> None:
-        """Gradients are added up until the step is made."""
-        if self.run.scale is None:
+    def backward(self, loss: Tensor, share: float) -> None:
+        """Gradients of so much of the loss; they are added up until the step is made."""
+        if self.run.scale is not None:
+            self.run.scale.backward(loss if share == 1 else loss * share)
+        elif share == 1:
             loss.backward()  # type: ignore[no-untyped-call]
         else:
-            self.run.scale.backward(loss)
+            if share not in self.shares:  # a multiplication less in the graph, at every step
+                self.shares[share] = torch.tensor(share, dtype=loss.dtype)
+            loss.backward(self.shares[share])  # type: ignore[no-untyped-call]
 
     def ready(self) -> bool:
         """Gradients, clipped. False: they overflowed float16, and this step is left out."""
@@ -260,13 +300,21 @@ class _Loop:
             test=at.metrics,
             seconds=at.epoch_seconds,
             samples_per_second=tally.seen / max(at.epoch_seconds, 1e-9),
+            **self.figures_of_team(),
         )
-        at.epoch, at.batch, at.epoch_seconds = at.epoch + 1, 0, 0.0
+        at.epoch, at.batch, at.epoch_seconds, at.epoch_sent, at.epoch_dense = at.epoch + 1, 0, 0.0, 0, 0
         tally.clear()
         if at.best is None or at.metrics["loss"] < at.best:
             at.best, at.waited = at.metrics["loss"], 0
         else:
             at.waited += 1
+
+    def figures_of_team(self) -> dict[str, Any]:
+        at = self.run.progress
+        if self.team is None:
+            return {}
+        sent = {"bytes": at.epoch_sent, "dense_bytes": at.epoch_dense} if self.sends else {"bytes": None, "dense_bytes": None}
+        return {"workers": self.team.size, **sent}
 
     def tested(self) -> dict[str, float]:
         """Figures on the test split; a team shares it out."""
@@ -290,12 +338,15 @@ class _Loop:
         return ""
 
     def save_if_due(self, now: float | None = None) -> None:
-        """A checkpoint after so many seconds, after so many steps where the job asks for that, and at Ctrl-C."""
+        """A checkpoint after so many seconds, after so many steps where the job asks for that, and at Ctrl-C.
+
+        All members of a team give their part to it, so they go by what member 0 wished when the step was made.
+        """
         every, now = self.job.checkpoint_steps, self.clock.monotonic() if now is None else now
-        if self.interrupts.asked if self.team is None else self.team.stops_after(self.run.progress.step - 1):
+        if self.interrupts.asked if self.team is None else self.wished == STOP:
             self.save("interrupted")
             raise KeyboardInterrupt
-        if now - self.saved >= self.recipe.checkpoint_seconds:
+        if now - self.saved >= self.recipe.checkpoint_seconds if self.team is None else self.wished == SAVE:
             self.save("time")
         elif every is not None and self.run.progress.step % every == 0:
             self.save("steps")
@@ -304,14 +355,13 @@ class _Loop:
         at = self.run.progress
         if not proved:
             self.prove()
-        if self.team is not None and self.team.rank:
-            self.kept, self.saved = at.step, self.clock.monotonic()
-            return
-        at.seconds = self.before + self.clock.monotonic() - self.began
-        self.history.tell("checkpoint", step=at.step, epoch=at.epoch, why=why)
-        tensors, state = self.run.capture(self.history.flush())
-        checkpoint.write(self.job.folder, at.step, tensors, state)
-        self.kept, self.saved = at.step, self.clock.monotonic()
+        members = self.run.gather()
+        if self.team is None or not self.team.rank:
+            at.seconds = self.before + self.clock.monotonic() - self.began
+            self.history.tell("checkpoint", step=at.step, epoch=at.epoch, why=why)
+            tensors, state = self.run.capture(self.history.flush(), members)
+            checkpoint.write(self.job.folder, at.step, tensors, state)
+        self.kept, self.saved, self.wished = at.step, self.clock.monotonic(), NOTHING
 
     def prove(self) -> None:
         """Every checkpoint is one to go on from: finite, and with nothing changed that is frozen."""

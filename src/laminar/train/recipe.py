@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from laminar.train.schedules import Constant, Cosine, OneCycle, Schedule, Step
-from laminar.train.strategies import AnyStrategy, Name
+from laminar.train.strategies import AnyStrategy, Averaging, ManySpec, Name, StrategySpec, Sync
+from laminar.train.strategies import strategy as strategy_of
 
 Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lars", "lamb"]
 Loss = Literal["cross-entropy", "mse", "l1", "huber"]
@@ -95,7 +96,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     threads: int | None = None
     checkpoint_seconds: float = 30.0
     keep_features: Literal["auto", "always", "never"] = "auto"
-    strategy: Name | AnyStrategy | None = None  # how many workers share the training
+    # How many workers share the training; in the key only where what is learnt depends on it.
+    strategy: Name | AnyStrategy | None = None
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "accumulate", "base_batch", "threads", "patience"):
@@ -132,6 +134,25 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError(f"label_smoothing is {self.label_smoothing}, but must be 0 or more and below 1")
         if self.label_smoothing and self.loss not in (None, "cross-entropy"):
             raise ValueError(f'label_smoothing is {self.label_smoothing}, but loss = "{self.loss}" has no labels to smooth')
+        self._check_strategy(strategy_of(self.strategy))
+
+    def _check_strategy(self, chosen: StrategySpec) -> None:
+        """What a strategy cannot do is said before anything is started."""
+        if not isinstance(chosen, ManySpec):
+            return
+        if self.dtype != "float32":
+            raise ValueError(f'dtype is "{self.dtype}" with strategy "{chosen.kind}", whose workers compute in float32; leave dtype out')
+        if chosen.compression.needs_sgd and self.optimizer != "sgd":
+            raise ValueError(
+                f'compress = "{chosen.compression.kind}" is given with optimizer = "{self.optimizer}", but has the momentum of sgd in it; '
+                'set optimizer = "sgd", momentum = 0.9 and a rate for it'
+            )
+        if self.accumulate > 1 and not isinstance(chosen, Sync):
+            raise ValueError(
+                f'accumulate is {self.accumulate} with strategy "{chosen.kind}", which has steps of its own; set batch = {self.step_batch}'
+            )
+        if isinstance(chosen, Averaging) and chosen.every == "end" and (self.target is not None or self.patience is not None):
+            raise ValueError('target and patience need a test after each epoch, but strategy.every = "end" has one model at the end only')
 
     @property
     def plan(self) -> Schedule:
@@ -182,7 +203,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if "betas" in settings:
             settings["betas"] = list(settings["betas"])
         # How lr came about is no matter, only the rate; and what was not there before is in no key where it is at its default.
-        added = {"accumulate": self.accumulate} if self.accumulate > 1 else {}
+        added: dict[str, Any] = {"accumulate": self.accumulate} if self.accumulate > 1 else {}
+        if (chosen := strategy_of(self.strategy).key_fields()) is not None:
+            added["strategy"] = chosen
         return {
             **added,
             "epochs": self.epochs,

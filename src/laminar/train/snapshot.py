@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from laminar.core import digest
 from laminar.core.errors import LaminarError
 from laminar.train.borrowed import load_rng, rng_state
-from laminar.train.checkpoint import Checkpoint
+from laminar.train.checkpoint import Checkpoint, pack, unpack
 from laminar.train.dtype import LossScale
 from laminar.train.job import Job
 from laminar.train.metrics import Tally
@@ -41,6 +41,17 @@ class Progress(msgspec.Struct):
     waited: int = 0  # epochs since then
     stopped: str = ""  # why there is nothing more to do
     metrics: dict[str, float] = {}  # on the test split, after the newest whole epoch
+    sent: int = 0  # bytes of gradients between the members of a team
+    epoch_sent: int = 0  # in this epoch
+    epoch_dense: int = 0  # what it would have been without compression
+
+
+@dataclass(frozen=True)
+class Members:
+    """What a checkpoint has of a team: the figures of the epoch under way, of all together, and what each member packed."""
+
+    tally: dict[str, float]
+    own: list[bytes]
 
 
 @dataclass
@@ -54,11 +65,22 @@ class Run:
     frozen: dict[str, Any]  # as it was at the start: frozen_state()
     progress: Progress = field(default_factory=Progress)
 
-    def capture(self, events: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def gather(self) -> Members:
+        """By all members of a team at once: what only they have, for member 0 to keep."""
+        team, tally = self.job.team, self.tally.state()
+        if team is None or isinstance(self.optimizer, Optimizer):
+            return Members(tally, [])
+        whole = dict(zip(tally, team.sum(list(tally.values())), strict=True))
+        words, streams = rng_state()
+        own = {"rng": words} | {f"residual/{name}": tensor for name, tensor in self.optimizer.residual().items()}
+        return Members(whole, team.gather(pack(own, streams)))
+
+    def capture(self, events: int, members: Members) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and JSON; `events` is the size of the event file at this moment."""
         words, streams = rng_state()
         tensors = {f"model/{name}": tensor for name, tensor in changing(self.job)}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in self.optimizer.tensors().items()}
+        tensors |= {f"member/{rank}": torch.frombuffer(bytearray(own), dtype=torch.uint8) for rank, own in enumerate(members.own)}
         tensors["rng"] = words
         state = {
             "recipe": recipe_digest(self.job),
@@ -66,7 +88,7 @@ class Run:
             "trained": list(self.optimizer.params),
             "frozen": self.frozen,
             "progress": msgspec.to_builtins(self.progress),
-            "tally": self.tally.state(),
+            "tally": members.tally,
             "scale": None if self.scale is None else [self.scale.scale, self.scale.good],
             "rng": streams,
             "threads": torch.get_num_threads(),
@@ -93,10 +115,24 @@ class Run:
             tensor.copy_(then)
         self.optimizer.load(_under(saved.tensors, "optimizer/"))
         self.progress = msgspec.convert(state["progress"], Progress)
-        self.tally.load(state["tally"])
         if self.scale is not None:
             self.scale.scale, self.scale.good = state["scale"]
-        load_rng(saved.tensors["rng"], state["rng"])
+        team = self.job.team
+        if team is None or not team.rank:
+            self.tally.load(state["tally"])  # of all members together
+            load_rng(saved.tensors["rng"], state["rng"])
+        if not isinstance(self.optimizer, Optimizer):
+            self._restore_member(saved)
+
+    def _restore_member(self, saved: Checkpoint) -> None:
+        """What a member had for itself. A team of another size than before has members without random streams of old: theirs start anew."""
+        members = _under(saved.tensors, "member/")
+        own = [unpack(members[str(rank)].numpy().tobytes()) for rank in range(len(members))]
+        team = self.job.team
+        assert team is not None and not isinstance(self.optimizer, Optimizer)
+        if 0 < team.rank < len(own):
+            load_rng(own[team.rank][0]["rng"], own[team.rank][1])
+        self.optimizer.load_residual([_under(tensors, "residual/") for tensors, _ in own])
 
 
 def belongs(saved: Checkpoint, job: Job) -> bool:

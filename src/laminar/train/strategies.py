@@ -1,19 +1,23 @@
 """Strategies: how a layer is trained by many workers, as written under `train.strategy` in laminar.toml.
 
     strategy = "sync"
-    strategy = { kind = "sync", workers = 4, elastic = true }
+    strategy = { kind = "downpour", workers = 6, shards = 3, compress = "fp16" }
 
-What is learnt does not depend on the number of workers, so a strategy is in no key.
+`sync` without compression learns what one process learns, whatever the number of workers, and is in no key. The others learn something
+else, so what decides about it is in the layer's key (`key_fields`).
 No torch here: a strategy can be read and checked without it.
 """
 
 from __future__ import annotations
 
-from typing import Final, Literal
+import math
+from typing import Any, Final, Literal
 
 import msgspec
 
-Name = Literal["solo", "sync"]
+from laminar.train.compression import AnyCompression, CompressSpec, Kind, NoCompression, compression
+
+Name = Literal["solo", "sync", "averaging", "downpour", "quorum"]
 
 
 class StrategySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -22,6 +26,10 @@ class StrategySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     @property
     def kind(self) -> str:
         return str(self.__struct_config__.tag)
+
+    def key_fields(self) -> dict[str, Any] | None:
+        """What determines the result, defaults filled in; None where it is that of one process."""
+        return None
 
     def __post_init__(self) -> None:
         if not 1 <= self.workers <= 4096:
@@ -38,15 +46,151 @@ class Solo(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             raise ValueError(f'strategy.workers is {self.workers}, but "solo" is one worker; choose "sync" for more')
 
 
-class Sync(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="sync"):
-    """Every worker holds the model; gradients are averaged at each step."""
+class ManySpec(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every strategy with several processes has."""
 
     elastic: bool = False  # a worker that dies is started again; otherwise the run goes on with those left
+    compress: Kind | AnyCompression = "none"
+    host: str = "127.0.0.1"  # where it listens, if it does
+    port: int | None = None  # and on which port (servers: this and the next ones); None: any that is free
+    timeout: float = 60.0  # seconds in which a process that is waited for must be heard of
+
+    @property
+    def compression(self) -> AnyCompression:
+        return compression(self.compress)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.port is not None and not 1 <= self.port <= 65535:
+            raise ValueError(f"strategy.port is {self.port}, but must be 1 to 65535")
+        if not (self.timeout > 0 and math.isfinite(self.timeout)):
+            raise ValueError(f"strategy.timeout is {self.timeout}, but must be seconds above 0")
 
 
-AnyStrategy = Solo | Sync
+class Sync(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="sync"):
+    """Every worker holds the model; gradients are averaged at each step."""
 
-BY_NAME: Final[dict[str, type[AnyStrategy]]] = {"solo": Solo, "sync": Sync}
+    link: Literal["memory", "gloo"] = "memory"  # shared memory of one machine, or torch.distributed between machines
+
+    def key_fields(self) -> dict[str, Any] | None:
+        if isinstance(self.compression, NoCompression) or self.workers == 1:
+            return None
+        return {"kind": self.kind, "workers": self.workers, "compress": _with_settings(self.compression)}
+
+
+class OuterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What is done with the average of the workers."""
+
+
+class PlainAverage(OuterSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="average"):
+    """It is what they go on with."""
+
+
+class OuterNesterov(OuterSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="nesterov"):
+    """A step of Nesterov's momentum towards it: DiLoCo (Douillard et al., arXiv 2311.08105). The values of OpenDiLoCo."""
+
+    lr: float = 0.7
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0 or not 0 <= self.momentum < 1:
+            raise ValueError(f"outer.lr is {self.lr} and outer.momentum {self.momentum}, but must be above 0, and from 0 to below 1")
+
+
+_OUTER: Final[dict[str, PlainAverage | OuterNesterov]] = {"average": PlainAverage(), "nesterov": OuterNesterov()}
+
+
+class Averaging(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="averaging"):
+    """Workers train apart, each on its own batches, and are averaged every so many steps or once at the end."""
+
+    every: int | Literal["end"] = 32  # steps of each worker
+    outer: Literal["average", "nesterov"] | PlainAverage | OuterNesterov = "average"
+
+    @property
+    def outer_step(self) -> PlainAverage | OuterNesterov:
+        return self.outer if isinstance(self.outer, PlainAverage | OuterNesterov) else _OUTER[self.outer]
+
+    def key_fields(self) -> dict[str, Any] | None:
+        if self.workers == 1:
+            return None
+        small, outer = _with_settings(self.compression), _with_settings(self.outer_step)
+        return {"kind": self.kind, "workers": self.workers, "every": self.every, "outer": outer, "compress": small}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.every, int) and self.every < 1:
+            raise ValueError(f'strategy.every is {self.every}, but must be 1 or more steps, or "end"')
+
+
+class AgeingSpec(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Gradients may be older than the parameters they are applied to."""
+
+    ageing: float = 0.5  # a gradient that is s steps old weighs 1 / (1 + s) ** ageing
+    max_staleness: int | None = None  # older ones are dropped
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.ageing <= 8:
+            raise ValueError(f"strategy.ageing is {self.ageing}, but must be from 0 to 8")
+        if self.max_staleness is not None and self.max_staleness < 0:
+            raise ValueError(f"strategy.max_staleness is {self.max_staleness}, but must be 0 or more steps")
+
+
+class Downpour(AgeingSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="downpour"):
+    """Workers push gradients to parameter servers and fetch parameters, each at its own pace (Dean et al., NIPS 2012)."""
+
+    shards: int = 1  # processes that the parameters are shared out to
+    n_push: int = 4  # steps of a worker between pushes
+    n_fetch: int = 4  # and between fetches
+    warm_start: int = 0  # steps that the first worker makes alone
+    overlap: bool = True  # a worker goes on while its gradients and parameters travel
+
+    def key_fields(self) -> dict[str, Any]:
+        names = ("workers", "n_push", "n_fetch", "warm_start", "overlap", "ageing", "max_staleness")
+        return {"kind": self.kind, **{n: getattr(self, n) for n in names}, "compress": _with_settings(self.compression)}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("shards", "n_push", "n_fetch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"strategy.{name} is {getattr(self, name)}, but must be 1 or more")
+        if self.warm_start < 0:
+            raise ValueError(f"strategy.warm_start is {self.warm_start}, but must be 0 or more steps")
+
+
+class Quorum(AgeingSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="quorum"):
+    """Rounds that close when a share of the workers has answered (backup workers: Chen et al., arXiv 1604.00981)."""
+
+    quorum: float = 0.8
+    late: Literal["drop", "age"] = "drop"  # what becomes of a gradient whose round is closed
+    deadline: float = 30.0  # seconds that a round waits at most
+    minimum: int = 1  # gradients that a step is made of at least
+
+    def key_fields(self) -> dict[str, Any] | None:
+        if self.workers == 1:
+            return None
+        names = ("workers", "quorum", "late", "minimum", "ageing", "max_staleness")
+        return {"kind": self.kind, **{n: getattr(self, n) for n in names}, "compress": _with_settings(self.compression)}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.quorum <= 1:
+            raise ValueError(f"strategy.quorum is {self.quorum}, but must be a share of the workers: above 0 and at most 1")
+        if not (self.deadline > 0 and math.isfinite(self.deadline)):
+            raise ValueError(f"strategy.deadline is {self.deadline}, but must be seconds above 0")
+        if not 1 <= self.minimum <= self.workers:
+            raise ValueError(f"strategy.minimum is {self.minimum}, but must be 1 to the number of workers, {self.workers}")
+
+
+AnyStrategy = Solo | Sync | Averaging | Downpour | Quorum
+
+BY_NAME: Final[dict[str, type[AnyStrategy]]] = {
+    "solo": Solo,
+    "sync": Sync,
+    "averaging": Averaging,
+    "downpour": Downpour,
+    "quorum": Quorum,
+}
 
 
 def strategy(written: Name | AnyStrategy | None) -> AnyStrategy:
@@ -54,3 +198,7 @@ def strategy(written: Name | AnyStrategy | None) -> AnyStrategy:
     if written is None:
         return Solo()
     return written if isinstance(written, StrategySpec) else BY_NAME[written]()
+
+
+def _with_settings(spec: CompressSpec | OuterSpec) -> dict[str, Any]:
+    return {"kind": spec.__struct_config__.tag, **msgspec.structs.asdict(spec)}

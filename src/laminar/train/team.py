@@ -7,25 +7,46 @@ the same figures: what is summed over the team is the same number everywhere. Me
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
 from laminar.train.recipe import Recipe
+
+NOTHING: Final = 0  # what member 0 wishes to be done by all after a step
+SAVE: Final = 1
+STOP: Final = 2
+
+
+class Step(NamedTuple):
+    """What all members know of a step that was made."""
+
+    loss: float  # the sum over the members
+    wish: int  # member 0's
+    sent: int  # bytes of gradients that went from member to member, of all together
 
 
 class TeamOptimizer(Protocol):
     """What an Optimizer offers, over the gradients of all members."""
 
     params: dict[str, nn.Parameter]
-    loss: float  # of the step that is to be made: this member's
-    total_loss: float  # of the step that was made: the whole team's
+    dense_bytes: int | None  # what `sent` would be for a step without compression; None: nothing goes anywhere
 
     def gradients(self) -> list[Tensor]: ...
-    def step(self, lr: float) -> None: ...
+    def step(self, lr: float, *, loss: float = 0.0, epoch: float = 0.0, wish: int = NOTHING) -> Step:
+        """`epoch`: how many are behind, with fractions."""
+        ...
+
     def zero_grad(self) -> None: ...
     def tensors(self) -> dict[str, Tensor]: ...
     def load(self, saved: Mapping[str, Tensor]) -> None: ...
+    def residual(self) -> dict[str, Tensor]:
+        """What compression has kept back of this member's gradients."""
+        ...
+
+    def load_residual(self, members: Sequence[Mapping[str, Tensor]]) -> None:
+        """What `residual` gave in each member of the team that was saved, which may have had another size."""
+        ...
 
 
 class Team(Protocol):
@@ -40,18 +61,17 @@ class Team(Protocol):
         """Element by element over the team; everybody waits for everybody."""
         ...
 
+    def gather(self, own: bytes) -> list[bytes]:
+        """For member 0: what each has given, by rank. The others get an empty list."""
+        ...
+
     def share_buffers(self, buffers: Mapping[str, Tensor]) -> None:
         """Running statistics become those of the whole team: real numbers their mean, others member 0's."""
         ...
 
-    def stop_after(self, step: int) -> None:
-        """By member 0, before that step is made: all stop after it."""
+    def before_backward(self, *, last: bool) -> None:
+        """Gradients are about to be computed; after the `last` time of a step they are complete, and may be sent while others follow."""
         ...
-
-    def stops_after(self, step: int) -> bool: ...
-
-    @property
-    def pids(self) -> list[int]: ...
 
 
 def own_rows(rows: int, rank: int, size: int) -> slice:

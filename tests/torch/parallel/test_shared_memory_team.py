@@ -17,7 +17,7 @@ from laminar.parallel.sync.layout import Layout
 from laminar.parallel.sync.shared_team import SharedTeam
 from laminar.train.optimizers import Optimizer, slots_of
 from laminar.train.recipe import Recipe
-from laminar.train.team import own_rows
+from laminar.train.team import NOTHING, SAVE, STOP, own_rows
 
 SHAPES = {"a": (5, 7), "b": (7,), "c": (), "d": (33,)}
 
@@ -90,10 +90,9 @@ def test_a_shared_step_is_the_step_of_the_summed_gradient(size: int, settings: d
         for step in range(6):
             for name, grad in gradients(step, rank, size).items():
                 own[name].grad = grad
-            shared.loss = float(rank + 1)
-            shared.step(0.1)
+            made = shared.step(0.1, loss=float(rank + 1))
             shared.zero_grad()
-        return {name: p.detach().clone() for name, p in own.items()}, shared.tensors(), shared.total_loss
+        return {name: p.detach().clone() for name, p in own.items()}, shared.tensors(), made.loss
 
     found = together(size, member)
     for tensors, state, loss in found:
@@ -123,13 +122,85 @@ def test_sums_and_buffers_are_those_of_the_whole_team() -> None:
     segment.close()
 
 
-def test_all_stop_after_the_same_step() -> None:
-    layout = Layout.of(2, {"a": (2,)}, {}, [])
+def test_what_member_0_wishes_is_known_to_all_after_that_step() -> None:
+    layout = Layout.of(2, SHAPES, {}, [])
     segment = Segment.create(layout.total)
-    teams = [SharedTeam(segment, layout, rank) for rank in range(2)]
-    teams[0].stop_after(7)
-    assert [team.stops_after(6) for team in teams] == [False, False]
-    assert [team.stops_after(7) for team in teams] == [True, True]
+
+    def member(rank: int) -> list[int]:
+        shared = SharedTeam(segment, layout, rank).optimizer(Recipe(epochs=1, optimizer="sgd"), own := parameters())
+        wishes = []
+        for step in range(4):
+            for name, grad in gradients(step, rank, 2).items():
+                own[name].grad = grad
+            wishes.append(shared.step(0.1, wish=(STOP if step == 2 else NOTHING) if not rank else SAVE).wish)
+        return wishes
+
+    assert together(2, member) == [[NOTHING, NOTHING, STOP, NOTHING]] * 2
+    segment.close()
+
+
+def test_member_0_gathers_what_each_has() -> None:
+    layout = Layout.of(3, {"a": (2,)}, {}, [])
+    segment = Segment.create(layout.total)
+    given = [b"short", bytes(range(256)) * 1000, b""]  # one is longer than what goes at a time
+    assert len(given[1]) > layout.grad_room
+    found = together(3, lambda rank: SharedTeam(segment, layout, rank).gather(given[rank]))
+    assert found == [given, [], []]
+    segment.close()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"optimizer": "adamw", "weight_decay": 0.1, "clip": 0.5}, {"optimizer": "lamb"}, {"optimizer": "sgd"}]
+)
+def test_a_parameter_without_a_gradient_is_left_alone_as_one_process_leaves_it(settings: dict[str, Any]) -> None:
+    recipe = Recipe(epochs=1, lr=0.1, **settings)
+
+    def has(name: str, step: int, rank: int) -> bool:
+        # "a" is never used, "b" by none in step 1, "d" by one of the two only
+        return not (name == "a" or (name == "b" and step == 1) or (name == "d" and rank == 1))
+
+    alone = parameters()
+    optimizer = Optimizer(recipe, alone)
+    for step in range(4):
+        for rank in range(2):
+            for name, grad in gradients(step, rank, 2).items():
+                if has(name, step, rank):
+                    alone[name].grad = grad if alone[name].grad is None else alone[name].grad + grad
+        if recipe.clip is not None:
+            nn.utils.clip_grad_norm_(alone.values(), recipe.clip)
+        optimizer.step(0.1)
+        optimizer.zero_grad()
+    layout = Layout.of(2, SHAPES, {}, [slot for slot in slots_of(recipe) if slot != "count"])
+    segments = [Segment.create(layout.total) for _ in range(2)]
+
+    def member(rank: int) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        own = parameters()
+        shared = SharedTeam(segments[0], layout, rank).optimizer(recipe, own)
+        for step in range(4):
+            if step == 3:  # a resumed one goes on the same way
+                again = SharedTeam(segments[1], layout, rank).optimizer(recipe, own)
+                again.load(shared.tensors())
+                shared = again
+            for name, grad in gradients(step, rank, 2).items():
+                own[name].grad = grad if has(name, step, rank) else None
+            shared.step(0.1)
+            shared.zero_grad()
+        return {name: p.detach().clone() for name, p in own.items()}, shared.tensors()
+
+    for tensors, state in together(2, member):
+        assert torch.equal(tensors["a"], parameters()["a"].detach())
+        for name, parameter in alone.items():
+            torch.testing.assert_close(tensors[name], parameter.detach(), rtol=1e-5, atol=1e-6)
+        for name, tensor in optimizer.tensors().items():
+            torch.testing.assert_close(state[name], tensor, rtol=1e-4, atol=1e-6)
+    for segment in segments:
+        segment.close()
+
+
+def test_nobody_waits_longer_than_the_timeout() -> None:
+    segment = Segment.create(8 * words_for(2))
+    with pytest.raises(Broken):
+        Meeting(segment.words(0, words_for(2)), 0, 2, timeout=0.01).meet()
     segment.close()
 
 

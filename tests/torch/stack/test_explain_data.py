@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -42,21 +43,27 @@ def later(example: Example, *paths: Path) -> None:
         os.utime(path, (seen.st_atime, seen.st_mtime + 10))
 
 
-def test_a_changed_file_is_named(photos: Example) -> None:
-    victim = photos.root / "photos" / "cats" / "3.png"
-    Image.fromarray(np.zeros((8, 8), np.uint8)).save(victim)
-    later(photos, victim)
+def test_exactly_the_changed_files_are_named_whatever_their_times(photos: Example) -> None:
+    folder = photos.root / "photos"
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(folder / "cats" / "3.png")
+    os.utime(folder / "cats" / "3.png", (1, 1))  # as a copy that keeps the time of its original
+    (folder / "dogs" / "5.png").unlink()
+    (folder / "dogs" / "6.png").rename(folder / "dogs" / "9.png")
+    later(photos, folder / "cats" / "0.png", folder / "dogs")  # only touched
     found = explained(photos)
     assert found.step.why == "content of data.even (folder:photos) changed"
-    assert "photos/cats/3.png" in found.files
+    assert found.files == [f"photos/{name}" for name in ("cats/3.png", "dogs/5.png", "dogs/6.png", "dogs/9.png")]
     assert found.to_json()["files"] == found.files
-    assert "photos/cats/3.png" in photos.cli("explain", "strokes").stdout
+    assert "photos/cats/3.png, photos/dogs/5.png" in photos.cli("explain", "strokes").stdout
 
 
-def test_a_removed_file_is_told_by_its_folder(photos: Example) -> None:
+def test_without_the_list_of_then_it_goes_by_time(photos: Example) -> None:
+    shutil.rmtree(photos.root / ".laminar" / "fingerprints")
+    victim = photos.root / "photos" / "cats" / "3.png"
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(victim)
     (photos.root / "photos" / "dogs" / "5.png").unlink()
-    later(photos, photos.root / "photos" / "dogs")
-    assert "photos/dogs/" in explained(photos).files
+    later(photos, victim, photos.root / "photos" / "dogs")
+    assert {"photos/cats/3.png", "photos/dogs/"} <= set(explained(photos).files)
 
 
 def test_nothing_is_named_where_the_content_is_the_same(photos: Example) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from laminar.core.clock import FakeClock
 from laminar.core.errors import LaminarError
+from laminar.stack.as_written import data_as_written, layer_as_written
 from laminar.stack.read import StackFile, read
 from laminar.stack.rollback import redo, rollback
 from laminar.store import records
@@ -69,11 +70,10 @@ class Project:
         tensors = {"w": np.full(4, seed, np.float32)}
         layer = sample_layer(self.store, name, seed=seed, tensors=tensors, parent=parent, clock=self.clock)
         if record:
-            table: dict[str, Any] = file.raw["layer"][file.layer_index(name)]
+            table = layer_as_written(file, name)
             known = self.store.record(layer.key)
             assert known is not None
-            data = {"name": table["data"], **file.raw["data"][table["data"]]}
-            self.store.write_record(msgspec.structs.replace(known, spec=table, data=data))
+            self.store.write_record(msgspec.structs.replace(known, spec=table, data=data_as_written(file, table["data"])))
         return layer.id
 
     def three(self) -> tuple[list[str], list[str]]:
@@ -292,3 +292,16 @@ def test_a_layer_nobody_wrote_down_moves_alone(project: Project) -> None:
     assert (moved.after, moved.wrote) == (first, [])
     assert "does not know" in moved.notes[0]
     assert project.text == TEXT
+
+
+def test_a_password_is_not_in_the_record_and_not_lost_by_going_back(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.edit('source = "digits"', 'source = "folder:x"\nmirrors = ["ftp://me:geheim@host/x", "https://host/x?token=geheim"]')
+    project.build(1)
+    before = project.edit("epochs = 1", "epochs = 2")
+    project.build(2)
+    kept = [path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    assert any(b"ftp://me:***@host/x" in data and b"https://host/x?token=***" in data for data in kept)
+    assert not any(b"geheim" in data for data in kept)
+    project.back("head", write=True)
+    assert project.text == before.replace("epochs = 2", "epochs = 1")

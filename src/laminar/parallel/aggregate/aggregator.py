@@ -80,6 +80,15 @@ class Aggregator:
         return tuple(self._state.present)
 
     @property
+    def awaited(self) -> tuple[str, ...]:
+        """Rounds: who has not answered the open one yet."""
+        return tuple(self._state.awaited) if self._state.open else ()
+
+    def next_of(self, worker: str) -> int:
+        """The number of its next gradient."""
+        return self._state.seen[worker].next
+
+    @property
     def stalled(self) -> str:
         """Why there will be no step unless somebody joins; empty if there will."""
         return self._state.stalled

@@ -1,6 +1,12 @@
-"""Sync: every worker holds the model, and gradients are averaged at each step. On one machine they meet in shared memory.
+"""Sync: every worker holds the model, and gradients are averaged at each step.
 
-Read in this order: layout.py (what lies where in the memory that the workers share), shared_optimizer.py (a step: everybody writes a
-gradient, each sums and applies a part of it), shared_team.py (the rest of what a team needs).
-Not here: the loop itself (train/loop.py), starting and watching the processes (../local.py).
+Read in this order: chief.py (starts the workers and goes on when one dies), member.py (one of them), links.py (what lies between them).
+
+In the shared memory of one machine: layout.py (what lies where), parts.py (who updates what), shared_optimizer.py (a step: everybody writes
+a gradient, each sums and applies a part of it), shared_team.py (the rest of what a team needs).
+Over torch.distributed, as between machines: process_group.py (collectives that break and never hang), buckets.py (gradients on their way
+while others are computed), group_team.py (a step, and the rest).
+Over both: small_gradients.py (compression, and what it keeps back).
+
+Not here: the loop itself (train/loop.py), what a team is (train/team.py), processes (../crew.py), compressors (../compress).
 """

@@ -7,34 +7,23 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from typing import Final
 
 import torch
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
-from laminar.parallel.crew import CALLED_OFF, Crew, Member
-from laminar.parallel.meeting import FINE
-from laminar.parallel.segment import Segment
-from laminar.parallel.sync.layout import Layout
+from laminar.parallel.crew import CALLED_OFF, GRACE, Crew
+from laminar.parallel.sync.links import lay
 from laminar.stack.open_job import Description
 from laminar.train import checkpoint
 from laminar.train.job import Job, Trained
-from laminar.train.optimizers import slots_of
-from laminar.train.snapshot import buffers_of, changing, trainable
+from laminar.train.snapshot import changing, trainable
 from laminar.train.strategies import Sync
 
-MODULE = "laminar.parallel.sync.member"
-DEATHS = 20  # after which it is no bad luck
-
-
-def layout_of(job: Job, size: int) -> Layout:
-    """The same in the chief and in every worker: all of them open the same job."""
-    return Layout.of(
-        size,
-        {name: tuple(p.shape) for name, p in trainable(job.model).items()},
-        {name: tuple(b.shape) for name, b in buffers_of(job).items()},
-        [slot for slot in slots_of(job.recipe) if slot != "count"],
-    )
+MODULE: Final = "laminar.parallel.sync.member"
+DEATHS: Final = 20  # after which it is no bad luck
 
 
 def run_sync(job: Job, how: Sync, description: Description, emit: Emit) -> Trained:
@@ -42,17 +31,16 @@ def run_sync(job: Job, how: Sync, description: Description, emit: Emit) -> Train
     size = how.workers
     notes: list[str] = []
     while True:
-        trained, dead = _attempt(job, size, description, emit)
-        if trained is not None:
-            trained.notes[:0] = notes
+        ended = _attempt(job, how, size, description, emit)
+        if isinstance(ended, Trained):
+            ended.notes[:0] = notes
             _take_over(job)
-            return trained
-        assert dead is not None
+            return ended
         after = checkpoint.newest(job.folder)[0]
         step = after.state["progress"]["step"] if after is not None else 0
         if not how.elastic:
             size -= 1
-        notes.append(f"{dead.name} {dead.how_it_ended()}; training went on from step {step} with {size} worker{'' if size == 1 else 's'}")
+        notes.append(f"{ended}; training went on from step {step} with {size} worker{'' if size == 1 else 's'}")
         emit({"event": "note", "layer": job.name, "why": notes[-1]})
         if size < 1 or len(notes) > DEATHS:
             raise LaminarError(
@@ -60,27 +48,32 @@ def run_sync(job: Job, how: Sync, description: Description, emit: Emit) -> Train
             )
 
 
-def _attempt(job: Job, size: int, description: Description, emit: Emit) -> tuple[Trained | None, Member | None]:
-    """One team until it is done (its result) or someone died (who)."""
-    layout = layout_of(job, size)
-    segment = Segment.create(layout.total)
+def _attempt(job: Job, how: Sync, size: int, description: Description, emit: Emit) -> Trained | str:
+    """One team until it is done, or someone died or stalled: who, and how it ended."""
     threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // size)
-    brief = {"job": description.to_json(), "size": size, "segment": segment.fd, "bytes": segment.size, "threads": threads}
-    words = segment.words(layout.words, layout.word_count)
-    dead: Member | None = None
+    link = lay(job, how, size)
+    brief = {"job": description.to_json(), "size": size, "link": link.told, "timeout": how.timeout, "threads": threads}
+    lost: str | None = None
     asked = False
+    latest: float | None = None  # by then all have left, once one has
     try:
         with Crew(threads=threads) as crew:
             for rank in range(size):
-                crew.start(MODULE, "worker", rank, brief, files=[segment.fd])
+                crew.start(MODULE, "worker", rank, brief, files=link.files)
             while crew.alive:
                 try:
-                    for said in crew.hear():
+                    for said in crew.hear(None if latest is None else max(0.0, latest - time.monotonic())):
                         if said.event is not None:
                             emit(said.event)
-                        elif said.member.done is None and words[0] == FINE and not asked:
-                            words[0] = 1  # whoever waits for it need not
-                            dead = dead or (said.member if said.member.process.returncode != CALLED_OFF else None)
+                        elif said.member.done is None:
+                            link.call_off()
+                            latest = latest or time.monotonic() + min(GRACE, how.timeout)
+                            if said.member.process.returncode not in (CALLED_OFF, 128 + signal.SIGINT):
+                                lost = lost or f"{said.member.name} {said.member.how_it_ended()}"
+                    if latest is not None and time.monotonic() >= latest:
+                        for member in crew.alive:  # stopped, or computing for too long
+                            lost = lost or f"{member.name} was not heard of for {how.timeout:g} seconds"
+                            member.process.kill()
                 except KeyboardInterrupt:
                     if asked:
                         raise
@@ -91,11 +84,10 @@ def _attempt(job: Job, size: int, description: Description, emit: Emit) -> tuple
             for member in crew.members:
                 if member.error is not None:
                     raise member.error
-            done = crew.members[0].done
-            return (Trained(**done), None) if done is not None else (None, dead or crew.members[0])
+            first = crew.members[0]
+            return Trained(**first.done) if first.done is not None else lost or f"{first.name} {first.how_it_ended()}"
     finally:
-        del words
-        segment.close()
+        link.close()
 
 
 @torch.no_grad()

@@ -2,9 +2,10 @@
 
     words     why to leave, a counter for each rank (meeting.py), a line of facts for each rank
     sums      SUMS doubles for each rank
+    held      a byte for each rank and parameter: does it have a gradient? Looked at only when someone says that one is missing
     params    one copy, used by all
     state     the optimizer's slots, one copy
-    grads     one for each rank
+    grads     one for each rank; between steps also the way on which bytes of any kind go to member 0
     buffers   one for each rank
 
 Parameters are pieces of one row of float32 numbers; each begins on a cache line.
@@ -20,9 +21,10 @@ from laminar.parallel.meeting import words_for
 from laminar.parallel.segment import LINE
 
 SUMS = 16  # doubles that a member may give at once; of these
-LOSS, NORM = 14, 15  # are a step's own
+WISH, SENT, MISSING, LOSS, NORM = 11, 12, 13, 14, 15  # are a step's own
 FACTS = 8  # words of each rank
-PID, STOP = 0, 1
+LENGTH = 0
+POST = 1 << 16  # bytes: no gradient has less room
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -76,16 +78,23 @@ class Layout:
     def sums(self) -> int:
         return 8 * self.word_count
 
+    def held(self, rank: int) -> int:
+        return _up(self.sums + 8 * SUMS * self.size) + _up(len(self.params)) * rank
+
     @property
     def param_bytes(self) -> int:
         """Where parameters begin."""
-        return _up(self.sums + 8 * SUMS * self.size)
+        return self.held(self.size)
 
     def slot_bytes(self, slot: int) -> int:
         return self.param_bytes + 4 * self.numbers * (1 + slot)
 
+    @property
+    def grad_room(self) -> int:
+        return max(4 * self.numbers, POST)
+
     def grad_bytes(self, rank: int) -> int:
-        return self.slot_bytes(len(self.slots)) + 4 * self.numbers * rank
+        return self.slot_bytes(len(self.slots)) + self.grad_room * rank
 
     def buffer_bytes(self, rank: int) -> int:
         return self.grad_bytes(self.size) + 4 * _end(self.buffers) * rank

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -9,57 +10,37 @@ import sys
 
 import torch
 
-from laminar.core.errors import LaminarError
 from laminar.core.events import nowhere
-from laminar.parallel.crew import CALLED_OFF, Brief, read_brief
-from laminar.parallel.meeting import Broken
-from laminar.parallel.segment import Segment
-from laminar.parallel.sync.chief import layout_of
-from laminar.parallel.sync.shared_team import SharedTeam
+from laminar.parallel.crew import CALLED_OFF, read_brief, tell_error
+from laminar.parallel.meeting import Broken, precise_naps
+from laminar.parallel.sync.links import join
 from laminar.stack.open_job import Description
 from laminar.train.loop import train
 
 
 def main() -> int:
     brief = read_brief()
-    rank = int(brief.told["rank"])
+    told = brief.told
+    rank = int(told["rank"])
     if rank:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # member 0 is told, and stops all after the same step
-    team: SharedTeam | None = None
+    precise_naps()
     try:
-        torch.set_num_threads(brief.told["threads"])
-        job = Description.from_json(brief.told["job"]).open()
-        layout = layout_of(job, brief.told["size"])
-        team = job.team = SharedTeam(Segment(brief.told["segment"], brief.told["bytes"]), layout, rank)
-        team.meeting.meet()
-        if not rank:
-            host = socket.gethostname()
-            job.announce = [{"role": "worker", "rank": r, "pid": pid, "host": host} for r, pid in enumerate(team.pids)]
+        torch.set_num_threads(told["threads"])
+        job = Description.from_json(told["job"]).open()
+        team = job.team = join(told["link"], job, rank, told["size"], told["timeout"])
+        own = {"role": "worker", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}
+        job.announce = [json.loads(one) for one in team.gather(json.dumps(own).encode())]
         trained = train(job, nowhere if rank else brief.say)
-        brief.say({"done": _as_json(trained) if not rank else True})
+        brief.say({"done": vars(trained) if not rank else True})
         return 0
     except Broken:
         return CALLED_OFF
     except KeyboardInterrupt:
         return 130
-    except LaminarError as error:
-        _fail(brief, team, rank, error)
     except Exception as error:
-        import traceback
-
-        traceback.print_exc()
-        _fail(brief, team, rank, LaminarError("L900", f"a bug in Laminar: {type(error).__name__}: {error}", hint="laminar doctor"))
-    return 1
-
-
-def _fail(brief: Brief, team: SharedTeam | None, rank: int, error: LaminarError) -> None:
-    brief.say({"error": {"code": error.code, "message": f"worker {rank}: {error.message}", "hint": error.hint}})
-    if team is not None:
-        team.meeting.call_off()
-
-
-def _as_json(trained: object) -> dict[str, object]:
-    return dict(vars(trained))
+        tell_error(brief, f"worker {rank}", error)
+        return 1
 
 
 if __name__ == "__main__":

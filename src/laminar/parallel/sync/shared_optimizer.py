@@ -3,14 +3,13 @@
     write own gradient - meet - sum own part over the ranks, in their order - update own part of the parameters - meet
 
 There is one copy of the parameters and of the optimizer's state, so nothing is sent back, and the work of the optimizer is shared out.
-Parts are cut between numbers for rules that treat every number by itself, and between tensors for those that need a tensor's norm.
+With compression a worker writes what the others would read from its packet; so each packet is decoded once, not by every worker.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, final
 
 import torch
@@ -18,10 +17,13 @@ from torch import Tensor, nn
 
 from laminar.core.errors import LaminarError
 from laminar.parallel.meeting import Meeting
-from laminar.parallel.segment import LINE, Segment
-from laminar.parallel.sync.layout import LOSS, NORM, SUMS, Layout, Piece
+from laminar.parallel.segment import Segment
+from laminar.parallel.sync.layout import LOSS, MISSING, NORM, SENT, SUMS, WISH, Layout, Piece
+from laminar.parallel.sync.parts import Part, Range, cut_by_piece, ranges_of
+from laminar.parallel.sync.small_gradients import SmallGradients, rule_behind
 from laminar.train.optimizers import refuse_other_state, slots_of, update_rule
 from laminar.train.recipe import Recipe
+from laminar.train.team import NOTHING, Step
 
 BY_TENSOR: Final = ("lars", "lamb")
 
@@ -34,55 +36,111 @@ class SharedOptimizer:
         """`first`: the parameters' values are not in the shared memory yet; member 0's go there."""
         self.params = dict(params)
         self._list = list(self.params.values())
+        self._small = SmallGradients.wanted(recipe, self.params, meeting.size)
+        recipe = rule_behind(recipe)
         self._meeting, self._clip = meeting, recipe.clip
         rank, size = meeting.rank, meeting.size
-        row = segment.floats(layout.param_bytes, layout.numbers)
-        self._views = [_view(row, piece) for piece in layout.params]
+        self._row = segment.floats(layout.param_bytes, layout.numbers)
+        views = [_view(self._row, piece) for piece in layout.params]
         if first and rank == 0:
-            for view, parameter in zip(self._views, self._list, strict=True):
+            for view, parameter in zip(views, self._list, strict=True):
                 view.copy_(parameter.data)
-        for view, parameter in zip(self._views, self._list, strict=True):
+        for view, parameter in zip(views, self._list, strict=True):
             parameter.data = view
         self._slots = slots_of(recipe)
         self._state = {s: segment.floats(layout.slot_bytes(i), layout.numbers) for i, s in enumerate(layout.slots)}
         self._pieces = layout.params
         self._grads = [segment.floats(layout.grad_bytes(r), layout.numbers) for r in range(size)]
         self._own_grads = [_view(self._grads[rank], piece) for piece in layout.params]
+        self._held = [segment.bytes(layout.held(r), len(layout.params)) for r in range(size)]
         self._sums = segment.doubles(layout.sums, SUMS * size)
-        self.loss = self.total_loss = 0.0  # of the step: what this member gives, and what all gave together
-        self._parts = _parts(layout, size, by_tensor=recipe.optimizer in BY_TENSOR)[rank]
-        own = [row[start:stop].view(shape) for start, stop, shape in self._parts]
-        self._params_of_part = own
-        self._counts = [torch.zeros(()) for _ in own]
-        self._state_of_part = [
-            self._counts if slot == "count" else [self._state[slot][start:stop].view(shape) for start, stop, shape in self._parts]
-            for slot in self._slots
-        ]
-        self._grad_of_part = [[g[start:stop].view(shape) for start, stop, shape in self._parts] for g in self._grads]
-        self._update = update_rule(recipe, own) if own else None
+        self._steps, self._left_out = 0, [0] * len(self._pieces)  # and for each parameter, in how many of them nobody had a gradient
+        self._part = self._made(ranges_of(layout, rank, by_tensor=recipe.optimizer in BY_TENSOR))
+        self._update = update_rule(recipe, self._part.params) if self._part.params else None
+        dense = 4 * sum(p.numel() for p in self._list)
+        self.dense_bytes = dense * size if self._small is not None else None
 
     def gradients(self) -> list[Tensor]:
         return [p.grad for p in self._list if p.grad is not None]
 
     @torch.no_grad()
-    def step(self, lr: float) -> None:
+    def step(self, lr: float, *, loss: float = 0.0, epoch: float = 0.0, wish: int = NOTHING) -> Step:
+        meeting, sums = self._meeting, self._sums
+        own = SUMS * meeting.rank
         grads = [p.grad for p in self._list]
-        if None in grads:
+        some = any(grad is None for grad in grads)  # `None in grads` would compare tensors, which takes longer than all of this
+        sums[own + SENT] = self._write(grads, epoch, some=some)
+        sums[own + MISSING] = self._tell_missing(grads) if some else 0
+        sums[own + LOSS] = loss
+        sums[own + WISH] = wish
+        meeting.meet()
+        made = Step(sum(sums[LOSS::SUMS]), int(sums[WISH]), int(sum(sums[SENT::SUMS])))
+        absent = self._absent() if any(sums[MISSING::SUMS]) else frozenset()
+        if absent and any(r.piece is None for r in self._part.ranges):
+            self._part = self._made(cut_by_piece(self._part.ranges, self._pieces))
+        part = self._part.without(absent)
+        total = part.grads[0]
+        for more in part.grads[1:] if total else []:
+            torch._foreach_add_(total, more)
+        if self._clip is not None:
+            self._clipped(total, self._clip)
+        if self._update is not None and part.params:
+            self._update(part.params, total, part.state, lr)
+        self._steps += 1
+        for i in absent:
+            self._left_out[i] += 1
+        meeting.meet()
+        return made
+
+    def _write(self, grads: Sequence[Tensor | None], epoch: float, *, some: bool) -> int:
+        """Where the others read it; the bytes that would have to be sent for that, if this were another machine. `some`: not all."""
+        sent = 0
+        if self._small is not None:
+            sent = self._compress(self._small, grads, epoch)
+            torch._foreach_copy_(self._own_grads, self._small.result)
+        elif some:
             for view, grad in zip(self._own_grads, grads, strict=True):
                 view.zero_() if grad is None else view.copy_(grad)
         else:
             torch._foreach_copy_(self._own_grads, grads)  # type: ignore[arg-type]
-        self._sums[SUMS * self._meeting.rank + LOSS] = self.loss
+        return sent
+
+    def _compress(self, small: SmallGradients, grads: Sequence[Tensor | None], epoch: float) -> int:
+        if small.by_sums:
+            sent = small.exchange(grads, self._add_up)
+            torch._foreach_div_(small.result, self._meeting.size)  # all have the whole mean, and it will be summed
+            return sent
+        packet = small.encode(grads, epoch)
+        small.decode([packet])
+        return packet.nbytes
+
+    def _add_up(self, tensor: Tensor) -> None:
+        """Over the team, in the order of the ranks. It has room where the gradients are."""
+        flat = tensor.view(-1)
+        self._grads[self._meeting.rank][: len(flat)].copy_(flat)
         self._meeting.meet()
-        self.total_loss = sum(self._sums[LOSS::SUMS])
-        total = self._grad_of_part[0]
-        for more in self._grad_of_part[1:]:
-            torch._foreach_add_(total, more)
-        if self._clip is not None:
-            self._clipped(total, self._clip)
-        if self._update is not None:
-            self._update(self._params_of_part, total, self._state_of_part, lr)
+        flat.copy_(self._grads[0][: len(flat)])
+        for more in self._grads[1:]:
+            flat.add_(more[: len(flat)])
         self._meeting.meet()
+        self._grads[self._meeting.rank][: len(flat)].zero_()  # the gaps between tensors count as gradients, too
+
+    def _tell_missing(self, grads: Sequence[Tensor | None]) -> int:
+        has = self._small.has(grads) if self._small is not None else [grad is not None for grad in grads]
+        self._held[self._meeting.rank][:] = bytes(has)
+        return has.count(False)
+
+    def _absent(self) -> frozenset[int]:
+        """Parameters that nobody has a gradient of: they are left alone, as one process leaves them."""
+        sums, size = self._sums, self._meeting.size
+        if not all(sums[MISSING::SUMS]):  # somebody has all
+            return frozenset()
+        return frozenset(i for i in range(len(self._pieces)) if not any(self._held[r][i] for r in range(size)))
+
+    def _made(self, ranges: Sequence[Range]) -> Part:
+        slots = [None if slot == "count" else self._state[slot] for slot in self._slots]
+        counts = [self._steps if r.piece is None else self._steps - self._left_out[r.piece] for r in ranges]
+        return Part.of(list(ranges), self._row, self._grads, slots, counts)
 
     def _clipped(self, total: list[Tensor], clip: float) -> None:
         """The norm is that of the whole gradient, as one process would find it."""
@@ -92,7 +150,7 @@ class SharedOptimizer:
         norm = math.sqrt(sum(self._sums[NORM::SUMS]))
         if not math.isfinite(norm):
             raise LaminarError("L601", f"the norm of the gradients is {norm}", hint="lower lr in train")
-        if norm > clip:
+        if norm > clip and total:
             torch._foreach_mul_(total, clip / (norm + 1e-6))
 
     def zero_grad(self) -> None:
@@ -103,9 +161,9 @@ class SharedOptimizer:
         """The state by slot and parameter, as one process would have it."""
         found: dict[str, Tensor] = {}
         for slot in self._slots:
-            for name, piece in zip(self.params, self._pieces, strict=True):
+            for i, (name, piece) in enumerate(zip(self.params, self._pieces, strict=True)):
                 if slot == "count":
-                    found[f"{slot}/{name}"] = self._counts[0].clone() if self._counts else torch.zeros(())
+                    found[f"{slot}/{name}"] = torch.tensor(float(self._steps - self._left_out[i]))
                 else:
                     found[f"{slot}/{name}"] = _view(self._state[slot], piece)
         return found
@@ -114,31 +172,25 @@ class SharedOptimizer:
     def load(self, saved: Mapping[str, Tensor]) -> None:
         own = self.tensors()
         refuse_other_state(own, saved)
-        for name, tensor in own.items():
-            if name.startswith("count/"):
-                for count in self._counts:
-                    count.copy_(saved[name])
-            elif self._meeting.rank == 0:
-                tensor.copy_(saved[name])
+        counts = [int(saved[name]) for name in own if name.startswith("count/")]
+        if counts:
+            self._steps = max(counts)
+            self._left_out = [self._steps - count for count in counts]
+            ranges = self._part.ranges
+            self._part = self._made(cut_by_piece(ranges, self._pieces) if any(self._left_out) else ranges)
+        if self._meeting.rank == 0:
+            for name, tensor in own.items():
+                if not name.startswith("count/"):
+                    tensor.copy_(saved[name])
         self._meeting.meet()
+
+    def residual(self) -> dict[str, Tensor]:
+        return {} if self._small is None else self._small.residual()
+
+    def load_residual(self, members: Sequence[Mapping[str, Tensor]]) -> None:
+        if self._small is not None:
+            self._small.load(members, self._meeting.rank)
 
 
 def _view(row: Tensor, piece: Piece) -> Tensor:
     return row[piece.start : piece.stop].view(piece.shape)
-
-
-def _parts(layout: Layout, size: int, *, by_tensor: bool) -> list[list[tuple[int, int, tuple[int, ...]]]]:
-    """What each rank sums and updates: (start, stop, shape) in the row of parameters."""
-    if by_tensor:
-        found: list[list[tuple[int, int, tuple[int, ...]]]] = [[] for _ in range(size)]
-        load = [0] * size
-        for piece in sorted(layout.params, key=lambda p: (-p.count, p.start)):
-            least = load.index(min(load))
-            load[least] += piece.count
-            found[least].append((piece.start, piece.stop, piece.shape))
-        return found
-    # Numbers in the gaps between tensors are zero and stay so: one piece is one call.
-    line = LINE // 4
-    lines = layout.numbers // line
-    bounds = [line * (lines * r // size) for r in range(size + 1)]
-    return [[(a, b, (b - a,))] if b > a else [] for a, b in itertools.pairwise(bounds)]

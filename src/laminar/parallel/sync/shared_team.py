@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import final
 
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from laminar.parallel.meeting import Meeting
 from laminar.parallel.segment import Segment
-from laminar.parallel.sync.layout import PID, STOP, SUMS, Layout
+from laminar.parallel.sync.layout import LENGTH, SUMS, Layout
 from laminar.parallel.sync.shared_optimizer import SharedOptimizer
 from laminar.train.recipe import Recipe
 
@@ -24,17 +23,12 @@ class SharedTeam:
         self._words = segment.words(layout.words, layout.word_count)
         self._sums = segment.doubles(layout.sums, SUMS * layout.size)
         self.meeting = Meeting(self._words, rank, layout.size)
-        self._words[layout.facts(rank) + PID] = os.getpid()
         self._buffers = [segment.floats(layout.buffer_bytes(r), _numbers(layout)) for r in range(layout.size)]
 
     def optimizer(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> SharedOptimizer:
         made = SharedOptimizer(recipe, params, self._layout, self._segment, self.meeting, first=True)
         self.meeting.meet()
         return made
-
-    @property
-    def pids(self) -> list[int]:
-        return [self._words[self._layout.facts(rank) + PID] for rank in range(self.size)]
 
     def sum(self, own: Sequence[float]) -> list[float]:
         start = SUMS * self.rank
@@ -44,6 +38,23 @@ class SharedTeam:
         found = [sum(self._sums[SUMS * rank + i] for rank in range(self.size)) for i in range(len(own))]
         self.meeting.meet()  # nobody gives the next ones before all have read these
         return found
+
+    def gather(self, own: bytes) -> list[bytes]:
+        layout, room = self._layout, self._layout.grad_room
+        self._words[layout.facts(self.rank) + LENGTH] = len(own)
+        self.meeting.meet()
+        lengths = [self._words[layout.facts(rank) + LENGTH] for rank in range(self.size)]
+        found = [bytearray() for _ in range(self.size if not self.rank else 0)]
+        for at in range(0, max(lengths), room):
+            part = own[at : at + room]
+            self._segment.bytes(layout.grad_bytes(self.rank), len(part))[:] = part
+            self.meeting.meet()
+            for rank, so_far in enumerate(found):
+                so_far += self._segment.bytes(layout.grad_bytes(rank), max(0, min(room, lengths[rank] - at)))
+            self.meeting.meet()
+        # the gaps between tensors count as gradients, too, and are to be zero
+        self._segment.floats(layout.grad_bytes(self.rank), room // 4)[: -(-min(len(own), room) // 4)].zero_()
+        return [bytes(one) for one in found]
 
     @torch.no_grad()
     def share_buffers(self, buffers: Mapping[str, Tensor]) -> None:
@@ -58,12 +69,8 @@ class SharedTeam:
             tensor.copy_(torch.stack(parts).double().mean(0) if tensor.is_floating_point() else parts[0])
         self.meeting.meet()
 
-    def stop_after(self, step: int) -> None:
-        self._words[self._layout.facts(0) + STOP] = step + 1
-
-    def stops_after(self, step: int) -> bool:
-        # By number, not as a flag: whoever is a step ahead must not stop those behind too early.
-        return self._words[self._layout.facts(0) + STOP] == step + 1
+    def before_backward(self, *, last: bool) -> None:
+        """There is nothing to send."""
 
 
 def _numbers(layout: Layout) -> int:

@@ -1,0 +1,51 @@
+"""Downpour against one process: steps per second, and accuracy after as many epochs.
+
+    LAMINAR_DATA=… python benchmarks/downpour.py [--model mlp|cnn] [--rounds 3] [--epochs 5] [--batch 256] [--n 4]
+
+`laminar build` of one layer (a hidden layer of 128, or two convolutions) on Fashion-MNIST: by one process on one thread, by one worker and one server, and by
+two workers and one server, in turns. Samples per second are those of the training epochs but the first, as the runs' own events tell.
+`--solo` and `--server` are their optimizers and rates: Downpour's Adagrad is not solo's Adam.
+Wanted: one worker >= 0.9, two workers >= 1.7 of one process; accuracy of two workers within 1 point of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+
+from one_build import build
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", choices=["mlp", "cnn"], default="mlp")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--n", type=int, default=4, help="steps between pushes, and between fetches")
+    parser.add_argument("--solo", default='optimizer = "adam", lr = 0.001')
+    parser.add_argument("--server", default='optimizer = "adagrad", lr = 0.02')
+    args = parser.parse_args()
+    common = f"epochs = {args.epochs}, batch = {args.batch}, seed = 0, threads = 1"
+    strategy = f"n_push = {args.n}, n_fetch = {args.n}"
+    recipes = {
+        "one process": f"{common}, {args.solo}",
+        "1 worker, 1 server": f'{common}, {args.server}, strategy = {{ kind = "downpour", workers = 1, {strategy} }}',
+        "2 workers, 1 server": f'{common}, {args.server}, strategy = {{ kind = "downpour", workers = 2, {strategy} }}',
+    }
+    found = [{name: build(args.model, train) for name, train in recipes.items()} for _ in range(args.rounds)]
+    print(f"{'':22}{'samples/s':>12}{'ratio':>8}{'worst':>8}{'best':>8}{'accuracy':>10}  staleness")
+    for name in recipes:
+        rates = [one[name].samples_per_second for one in found]
+        ratios = sorted(one[name].samples_per_second / one["one process"].samples_per_second for one in found)
+        accuracy = statistics.median(one[name].accuracy for one in found)
+        ages = (found[-1][name].all("end")[-1].get("team") or {}).get("ages", "")
+        print(
+            f"{name:22}{statistics.median(rates):>12,.0f}{statistics.median(ratios):>8.2f}{ratios[0]:>8.2f}{ratios[-1]:>8.2f}"
+            f"{accuracy:>10.4f}  {ages}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Calls of a worker to a server. The line may break and the server may die: it is called again until the strategy's timeout has passed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, Final, final
+
+from laminar.core.errors import LaminarError
+from laminar.parallel.apart.messages import Alive, Hello, Message, Push, Refused, Reply, Welcome, reply
+from laminar.parallel.wire.frames import Bytes, Gone
+from laminar.parallel.wire.link import Link
+
+FIRST_PAUSE: Final = 0.02  # seconds between calls, doubled each time up to
+LONGEST_PAUSE: Final = 1.0
+ALIVE_SECONDS: Final = 1.0  # between words of a worker that has nothing to say
+LEFT: Final = "it was told to leave"
+
+
+@final
+class Server:
+    """A server as its workers see it. For one thread."""
+
+    def __init__(self, address: str, token: str, name: str, timeout: float, *, pause: Callable[[float], None] = time.sleep) -> None:
+        self.address, self.name = address, name
+        self._token, self._timeout, self._pause = token, timeout, pause
+        self._link: Link | None = None
+        self._life = secrets.token_hex(8)  # numbers of processes are used again
+        self.welcome = Welcome(worker=name, version=0, next=0, kept=-1)
+        self.busy: int | None = None  # the round that is worked at
+
+    def call(self) -> Welcome:
+        """Say hello, as often as it takes."""
+        began, wait = time.monotonic(), FIRST_PAUSE
+        while True:
+            self.close()
+            try:
+                self._link = Link(self.address, self._token)
+                said, _ = self.ask(Hello(worker=self.name, life=self._life, pid=os.getpid(), host=socket.gethostname(), busy=self.busy))
+                assert isinstance(said, Welcome)
+                self.welcome, self.name = said, said.worker
+                return said
+            except Gone as error:
+                if time.monotonic() - began > self._timeout:
+                    raise LaminarError(
+                        "L401",
+                        f"the server at {self.address} did not answer for {self._timeout:g} s: {error}",
+                        hint="look at its machine; laminar build again goes on from the last snapshot",
+                    ) from error
+                self._pause(wait)
+                wait = min(2 * wait, LONGEST_PAUSE)
+
+    def answer(self, said: Push, *payload: Bytes) -> None:
+        """The round that is worked at. If it does not arrive, the server asks again."""
+        self.busy = None
+        self._tell(said, *payload)
+
+    def still_here(self) -> bool:
+        """In the middle of long work. False: the line is broken, and a server that was restarted must hear of it before it gives up."""
+        return self._tell(Alive())
+
+    def _tell(self, said: Message, *payload: Bytes) -> bool:
+        """False: the line is broken."""
+        assert self._link is not None
+        try:
+            self._link.send(said, *payload)
+        except Gone:
+            return False
+        return True
+
+    def ask(self, said: Message, *payload: Bytes) -> tuple[Reply, memoryview]:
+        """Gone if the line breaks."""
+        assert self._link is not None
+        self._link.send(said, *payload)
+        header, data = self._link.receive()
+        return _checked(header), data
+
+    def wait(self) -> tuple[Reply, memoryview]:
+        """What the server says next. After a broken line, what it says to one who is new."""
+        assert self._link is not None
+        while True:
+            try:
+                header, data = self._link.receive()
+                return _checked(header), data
+            except Gone:
+                self.call()
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+
+
+def _checked(header: dict[str, Any]) -> Reply:
+    said = reply(header)
+    if isinstance(said, Refused):
+        raise LaminarError(said.code, f"the server refused: {said.message}", hint=said.hint)
+    return said

@@ -1,0 +1,371 @@
+"""The chief of a training apart: starts servers and workers, hears what happens, has every epoch tested, and says when it is over.
+
+It does not train, and no gradient passes through it. A worker that dies is missed by nobody, or started again (`elastic`); a server is
+started again from its snapshot.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, TypeVar, final
+
+import msgspec
+
+from laminar.core.errors import LaminarError
+from laminar.core.events import Emit
+from laminar.parallel.apart import invitation, keep
+from laminar.parallel.apart import plan as plans
+from laminar.parallel.apart.deaths import MOST, WITHIN, Deaths
+from laminar.parallel.apart.decisions import INTERRUPTED
+from laminar.parallel.apart.judge import Judge, Judgement
+from laminar.parallel.apart.messages import Chief
+from laminar.parallel.apart.prepare import make_plan
+from laminar.parallel.apart.progress import Told
+from laminar.parallel.apart.shard import begin
+from laminar.parallel.apart.watch import Watch
+from laminar.parallel.crew import Crew, Member, Said
+from laminar.parallel.wire.frames import Gone
+from laminar.stack.open_job import Description
+from laminar.train.borrowed import Interrupts
+from laminar.train.checkpoint import APART
+from laminar.train.history import History
+from laminar.train.job import Job, Trained
+from laminar.train.losses import guessing, loss_name
+from laminar.train.metrics import check_target
+from laminar.train.misgivings import misgivings
+from laminar.train.snapshot import trainable
+from laminar.train.strategies import Averaging, Downpour, Quorum
+
+WORKER, SERVER = "laminar.parallel.apart.worker_process", "laminar.parallel.apart.server_process"
+LOOK: Final = 0.01  # seconds between looks for a judgement that is under way
+IDLE: Final = 0.25  # and for anything else that nobody says: Ctrl-C, silence
+STARTING: Final = 60.0  # seconds that a server may take to start
+LONGEST: Final = 80  # letters of a folder for sockets, whose paths must be short
+
+T = TypeVar("T")
+
+
+def run_apart(job: Job, how: Averaging | Downpour | Quorum, description: Description, emit: Emit) -> Trained:
+    """Train `job.model` in place."""
+    check_target(job.recipe.target, job.data.task)
+    plan, folder = make_plan(job, how), job.folder / APART
+    told = Told(job, plan, folder)
+    resumes = told.load() and all(keep.file_of(folder, shard).exists() for shard in range(len(plan.shards)))
+    if not resumes:
+        told = Told(job, plan, folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        params = trainable(job.model)
+        for shard in range(len(plan.shards)):
+            begin(folder, plan, shard, params)
+    with ExitStack() as held:
+        interrupts = held.enter_context(Interrupts())
+        history = History(job.folder, job.name, emit, job.clock, tensorboard=job.tensorboard, rewind=told.events if resumes else None)
+        told.history = held.enter_context(history)
+        threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // how.workers)
+        crew = held.enter_context(Crew(threads=threads))
+        place = "/tmp" if len(tempfile.gettempdir()) > LONGEST else None
+        short = held.enter_context(tempfile.TemporaryDirectory(prefix="laminar-", dir=place))
+        chief = _Chief(job, plan, description, told, crew, interrupts, folder, Path(short), threads)
+        held.callback(chief.close)
+        return chief.run(resumes)
+
+
+@final
+class _Chief:
+    def __init__(
+        self,
+        job: Job,
+        plan: plans.Plan,
+        description: Description,
+        told: Told,
+        crew: Crew,
+        interrupts: Interrupts,
+        folder: Path,
+        short: Path,
+        threads: int,
+    ) -> None:
+        self.job, self.plan, self.how, self.told, self.crew, self.interrupts = job, plan, plan.how, told, crew, interrupts
+        self.folder, self.now = folder, job.clock.monotonic
+        token, shards = secrets.token_hex(16), len(plan.shards)
+        if self.how.port is None:
+            addresses = [f"unix:{short / str(shard)}" for shard in range(shards)]
+        else:
+            addresses = [f"{self.how.host}:{self.how.port + shard}" for shard in range(shards)]
+        self.brief: dict[str, Any] = {
+            "plan": plans.to_json(plan),
+            "job": description.to_json(),
+            "attempt": msgspec.to_builtins(told.attempt),
+            "token": token,
+            "addresses": addresses,
+            "folder": str(folder),
+            "threads": threads,
+        }
+        self.judge = Judge(job, plan, addresses, token, self.how.timeout)
+        self.judging: tuple[dict[str, Any], Future[Judgement]] | None = None
+        self.to_judge: list[dict[str, Any]] = []
+        self.deaths = Deaths()
+        self.watch = Watch(self.how.timeout, self.now)
+        self.absent: set[str] = set()  # our workers that died and will not come back
+        self.guests: set[str] = set()  # workers that someone else has started
+        self.listening: set[int] = set()  # servers that are there
+        self.unsaid: set[int] = set()  # servers that are to hear how things are
+        self.stopping = ""  # why it is over
+        self.over = False  # nobody is needed any more
+        self.asked: float | None = None  # when Ctrl-C was pressed
+        self.tick = self.now()  # when the epoch began
+
+    def close(self) -> None:
+        (self.folder / invitation.FILE).unlink(missing_ok=True)
+        self.crew.end()
+        self.judge.close()
+
+    def run(self, resumes: bool) -> Trained:
+        self._start(resumes)
+        while self._busy():
+            self._hear(LOOK if self.judging is not None else IDLE)
+            self._judged()
+            self._judge_next()
+            while self.unsaid:
+                self._tell(self.unsaid.pop())
+            self._end_silent()
+            if self.interrupts.asked and self.asked is None:
+                self._interrupt()
+        if self.asked is not None:
+            self._keep()
+            raise KeyboardInterrupt
+        return self._end()
+
+    def _busy(self) -> bool:
+        judging = self.judging is not None
+        if self.asked is not None:
+            whole = len(self.listening) == len(self.plan.shards)  # else nobody would answer, and there is a snapshot
+            return whole and (bool(self._workers()) or judging) and self.now() - self.asked < self.how.timeout
+        return bool(self._workers() or self.guests or judging or self.to_judge)
+
+    def _start(self, resumes: bool) -> None:
+        told, plan = self.told, self.plan
+        assert told.history is not None
+        for shard in range(len(plan.shards)):
+            self._start_server(shard, again=False)
+        while len(self.listening) < len(plan.shards):
+            self._hear(IDLE)
+            if self.interrupts.asked:
+                raise KeyboardInterrupt
+        fields = {"step": told.at.step, "steps": plan.steps, "epoch": told.at.epoch, "epochs": self.job.recipe.epochs}
+        if resumes:
+            told.resumed = told.at.step = fields["step"] = self._patiently(self.judge.fetch)
+            told.history.tell("resume", **fields, why=f"goes on after step {told.resumed} of {plan.steps}")
+        else:
+            samples, threads = len(self.job.data.train), self.brief["threads"]
+            told.history.tell("start", **fields, samples=samples, threads=threads, dtype=self.job.recipe.dtype)
+        for member in self.crew.alive:
+            self._announce("server", member.rank, member.pid, socket.gethostname())
+        told.save()
+        invitation.write(self.folder, self.brief)
+        for rank in range(self.how.workers):
+            self._start_worker(rank)
+
+    def _start_server(self, shard: int, *, again: bool) -> None:
+        member = self.crew.start(SERVER, "server", shard, {**self.brief, "address": self.brief["addresses"][shard], "again": again})
+        self.watch.started(member)
+
+    def _start_worker(self, rank: int) -> None:
+        self.watch.started(self.crew.start(WORKER, "worker", rank, self.brief))
+
+    def _workers(self) -> list[Member]:
+        return [member for member in self.crew.alive if member.role == "worker"]
+
+    def _announce(self, role: str, rank: int, pid: int, host: str) -> None:
+        if (role, rank, pid) not in self.told.announced:  # a worker says hello again to a server that was restarted
+            assert self.told.history is not None
+            self.told.announced.add((role, rank, pid))
+            self.told.history.tell("worker", role=role, rank=rank, pid=pid, host=host)
+
+    # Hearing
+
+    def _hear(self, timeout: float) -> None:
+        for said in list(self.crew.hear(timeout)):
+            self.watch.heard(said.member)
+            if said.event is None:
+                self._ended(said.member)
+            else:
+                self._event(said)
+
+    def _event(self, said: Said) -> None:
+        told, event = self.told, said.event
+        assert told.history is not None and event is not None
+        match event:
+            case {"listening": _}:
+                self.listening.add(said.member.rank)
+                if told.announced:  # it takes the place of one that died
+                    self._announce("server", said.member.rank, said.member.pid, socket.gethostname())
+                    self.unsaid.add(said.member.rank)
+            case {"steps": _}:
+                told.steps(event)
+            case {"epoch": epoch}:
+                waiting = [one["epoch"] for one in self.to_judge] + ([self.judging[0]["epoch"]] if self.judging is not None else [])
+                if epoch <= told.judged:
+                    self.unsaid.add(0)  # the server was restarted, and does not know
+                elif epoch not in waiting:
+                    self.to_judge.append(event)
+                if event["last"]:
+                    self.over = True
+                    self.unsaid.update(range(len(self.plan.shards)))
+            case {"kept": step}:
+                told.at.step = max(told.at.step, step)
+                told.save()
+            case {"joined": worker, "at": at}:
+                if not self.watch.first_hello:
+                    self.tick = min(self.now(), at)  # opening the data is no training
+                if worker["pid"] not in {member.pid for member in self.crew.members}:
+                    self.guests.add(str(worker["rank"]))
+                self.watch.said_hello(worker["pid"])
+                self._announce(**worker)
+            case {"gone": worker}:
+                self.guests.discard(worker)
+            case {"lost": worker, "why": why}:
+                members = [member for member in self._workers() if str(member.rank) == worker]
+                told.note(f"worker {worker} {why}, and {'was ended' if members else 'was left behind'}")
+                for member in members:
+                    member.process.kill()
+            case {"note": why}:
+                told.history.tell("note", why=why)
+            case _:
+                pass
+
+    def _end_silent(self) -> None:
+        for member, why in self.watch.silent(self.crew.alive):
+            self.told.note(f"{member.name} {why}, and was ended")
+            member.process.kill()
+
+    def _ended(self, member: Member) -> None:
+        self.watch.ended(member)
+        if member.role == "server":
+            self.listening.discard(member.rank)
+        if self.asked is not None:
+            return
+        if member.error is not None:
+            raise member.error
+        if member.done is not None or (member.role == "worker" and (self.over or self.stopping)):
+            return
+        luck = self.deaths.add(f"{member.role} {member.rank}", self.now())
+        again = luck and (member.role == "server" or self.how.elastic)
+        what = "it was started again" + (" from its snapshot" if member.role == "server" else "") if again else "the others go on"
+        if not luck:
+            what = f"that is {MOST} times within {WITHIN:g} s"
+        self.told.note(f"{member.name} {member.how_it_ended()} at step {self.told.at.step}; {what}")
+        if again:
+            self._start_server(member.rank, again=True) if member.role == "server" else self._start_worker(member.rank)
+            return
+        if member.role == "server" or not (self._workers() or self.guests):
+            raise LaminarError(
+                "L608",
+                f"no {member.role} is left: {'; '.join(self.told.notes[-3:])}",
+                hint="look at the machine's log, then laminar build again",
+            )
+        self.absent.add(str(member.rank))
+        self.unsaid.update(range(len(self.plan.shards)))
+
+    # Judging
+
+    def _judge_next(self) -> None:
+        if self.judging is None and self.to_judge and self.asked is None and 0 in self.listening:
+            told = self.to_judge.pop(0)
+            self.judging = told, self.judge.judge(told)
+
+    def _judged(self) -> None:
+        """What follows from the test of an epoch, once it is known."""
+        if self.judging is None or not self.judging[1].done():
+            return
+        (asked, future), self.judging = self.judging, None
+        try:
+            found = future.result()
+        except Gone:  # a server died meanwhile, and is being started again
+            self.to_judge.insert(0, asked)
+            return
+        told = self.told
+        if wrong := told.finite(found):
+            raise LaminarError("L601", f"{wrong} after epoch {found.epoch}", hint=f"lower lr in train (it is {self.job.recipe.rate:g})")
+        told.epoch(found, max(0.0, found.at - self.tick))
+        if not self.stopping:
+            self.stopping = told.reason_to_stop()
+        self.unsaid.update(range(len(self.plan.shards)) if self.stopping and not found.done else [0])
+        # Where rounds wait for the test, it is in no epoch.
+        self.tick = found.at if isinstance(self.how, Downpour) else self.now()
+        told.save()
+
+    # Speaking
+
+    def _tell(self, shard: int) -> None:
+        """How things are: to a server for which something is new, or which is new itself."""
+        message = Chief(tested=self.told.judged, stop=self.stopping, absent=sorted(self.absent), keep=self.over)
+        self._patiently(lambda: self.judge.say(shard, message))
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """A server that died or is stopped is started again: see to that meanwhile, and ask once more."""
+        since, patience = self.now(), 3 * self.how.timeout + STARTING
+        while True:
+            try:
+                return ask()
+            except Gone as error:
+                if self.now() - since > patience:
+                    raise LaminarError(
+                        "L401",
+                        f"a server did not answer for {patience:g} s: {error}",
+                        hint="look at its machine; laminar build again goes on from the last snapshot",
+                    ) from error
+                self._hear(LOOK)
+                self._end_silent()
+
+    # The end
+
+    def _interrupt(self) -> None:
+        self.asked, self.stopping = self.now(), INTERRUPTED
+        if len(self.listening) == len(self.plan.shards):
+            for shard in range(len(self.plan.shards)):
+                self._tell(shard)
+        for member in self._workers():
+            member.process.send_signal(signal.SIGUSR1)
+
+    def _keep(self) -> None:
+        assert self.told.history is not None
+        if len(self.listening) == len(self.plan.shards):
+            for shard in range(len(self.plan.shards)):
+                self._patiently(lambda shard=shard: self.judge.say(shard, Chief(keep=True)))  # type: ignore[misc]
+            self._hear(IDLE)
+        self.told.history.tell("checkpoint", step=self.told.at.step, epoch=self.told.at.epoch, why="interrupted")
+        self.told.save()
+
+    def _end(self) -> Trained:
+        told, at = self.told, self.told.at
+        history = told.history
+        assert history is not None
+        step = self._patiently(self.judge.fetch)
+        if not at.metrics or step != at.step or self.stopping != "all epochs done":
+            at.metrics = self.judge.metrics()
+        at.step = step
+        at.stopped = self.stopping or "all epochs done"
+        at.metrics = {**at.metrics, "samples_per_second": at.samples / max(at.fit_seconds, 1e-9)}
+        for shard in range(len(self.plan.shards)):
+            self._patiently(lambda shard=shard: self.judge.say(shard, Chief(keep=True)))  # type: ignore[misc]
+        told.save()
+        history.tell("end", step=at.step, epoch=at.epoch, why=at.stopped, metrics=at.metrics, seconds=at.seconds, team=told.team)
+        notes = list(told.notes)
+        job = self.job
+        objective = loss_name(job.recipe, job.data.task)
+        classes = len(job.data.classes) if job.data.classes is not None else None
+        guess = guessing(objective, job.data.train.y, job.data.test.y, classes=classes)
+        if said := misgivings(loss=at.metrics["loss"], guess=guess, first=at.first, lr=job.recipe.rate):
+            notes.append(said)
+        self.crew.tell_all(signal.SIGTERM)
+        return Trained(metrics=dict(at.metrics), seconds=at.seconds, epochs=at.epoch, steps=at.step, resumed_from=told.resumed, notes=notes)

@@ -1,0 +1,101 @@
+"""The judge: brings the servers' parameters into the chief's model and tests it, in a thread, while workers go on."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+
+from laminar.core.errors import LaminarError
+from laminar.model.author_errors import raised_at
+from laminar.parallel.apart.messages import Chief, Parameters, reply
+from laminar.parallel.apart.plan import Plan
+from laminar.parallel.apart.trainer import load_buffers
+from laminar.parallel.wire.link import Link
+from laminar.train.evaluate import evaluate
+from laminar.train.job import Job
+from laminar.train.losses import loss_name
+from laminar.train.snapshot import buffers_of, trainable
+
+
+@dataclass(frozen=True)
+class Judgement:
+    epoch: int
+    step: int
+    train: dict[str, float]  # sums of a Tally
+    metrics: dict[str, float]  # on the test split
+    finite: str  # name of a parameter that is not; empty: all are
+    done: bool
+    team: dict[str, Any]
+    at: float  # when it was told
+
+
+@final
+class Judge:
+    def __init__(self, job: Job, plan: Plan, addresses: list[str], token: str, timeout: float) -> None:
+        self._job, self._plan, self._addresses, self._token, self._timeout = job, plan, addresses, token, timeout
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="laminar-judge")
+        self.step = -1  # of what is in the model
+
+    def judge(self, told: dict[str, Any]) -> Future[Judgement]:
+        return self._thread.submit(self._judge, told)
+
+    def _judge(self, told: dict[str, Any]) -> Judgement:
+        step = self.fetch()
+        try:
+            metrics = self.metrics()
+        except LaminarError:
+            raise
+        except Exception as error:
+            place, what = raised_at(error), f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+            raise LaminarError(
+                "L606",
+                f"the model failed in the test after epoch {told['epoch']} (counted from 0){place and ', ' + place}: {what}",
+                hint="correct the model's forward(); --debug shows the whole traceback",
+            ) from error
+        return Judgement(told["epoch"], step, told["train"], metrics, self.not_finite(), told["last"], told["team"], told["at"])
+
+    def say(self, shard: int, message: Chief) -> None:
+        """Gone if the server is not there."""
+        self._ask(shard, message)
+
+    @torch.no_grad()
+    def fetch(self) -> int:
+        """What the servers have becomes what the model has; the step."""
+        params, step = trainable(self._job.model), 0
+        for shard in range(len(self._addresses)):
+            header, data = self._ask(shard, Chief())
+            layout = self._plan.layout(shard)
+            row = torch.frombuffer(data, dtype=torch.float32, count=layout.numel)
+            for part in layout.parts:
+                params[part.name].copy_(part.of(row))
+            if not shard:
+                step = header.step
+                if header.buffers:
+                    load_buffers(list(buffers_of(self._job).values()), data[4 * layout.numel :])
+        self.step = step
+        return step
+
+    def metrics(self) -> dict[str, float]:
+        job = self._job
+        route, data = job.test_route, job.data
+        objective = loss_name(job.recipe, data.task)
+        return evaluate(route.module, route.inputs, data.test.y, task=data.task, loss=objective)
+
+    def not_finite(self) -> str:
+        return next((name for name, p in trainable(self._job.model).items() if not bool(torch.isfinite(p).all())), "")
+
+    def _ask(self, shard: int, message: Chief) -> tuple[Parameters, memoryview]:
+        link = Link(self._addresses[shard], self._token, timeout=self._timeout)
+        try:
+            header, data = link.ask(message)
+            said = reply(header)
+            assert isinstance(said, Parameters)
+            return said, data
+        finally:
+            link.close()
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)

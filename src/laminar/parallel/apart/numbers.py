@@ -1,0 +1,191 @@
+"""Numbers: what a server holds of the model, and the steps it makes of packets.
+
+    gradients   quorum, downpour: the recipe's optimizer on their weighted mean
+    distances   averaging: start - end of each worker; an outer step (../outer.py)
+
+A step that is shorter because its gradients are old has a lower rate, not smaller gradients: Adam and its kin would not notice those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from laminar.core.errors import LaminarError
+from laminar.parallel.aggregate.messages import Part
+from laminar.parallel.compress.layout import Layout
+from laminar.parallel.compress.layout import Part as Place
+from laminar.parallel.compress.packet import Packet
+from laminar.parallel.compress.protocol import Compressor
+from laminar.parallel.outer import Outer
+from laminar.parallel.restore import restore, under
+from laminar.train.optimizers import new_state, update_rule
+from laminar.train.recipe import Recipe
+
+BY_TENSOR = ("lars", "lamb")
+
+
+class Stepper(Protocol):
+    """Makes a step of `total`, the mean of what came, which it may use up."""
+
+    def step(self, row: Tensor, total: Tensor, rate: float, share: float) -> None: ...
+    def leave_alone(self, names: Iterable[str]) -> None: ...
+    def state(self) -> dict[str, Tensor]: ...
+    def load(self, saved: Mapping[str, Tensor]) -> None: ...
+
+
+@final
+class OptimizerStep:
+    """The recipe's rule. Where momentum, clipping and decay are in the packets already, only `w -= lr * g` is left."""
+
+    def __init__(self, recipe: Recipe, row: Tensor, layout: Layout, *, clip: float | None) -> None:
+        self._clip, self._layout = clip, layout
+        self._by_tensor = recipe.optimizer in BY_TENSOR
+        self._views = [part.of(row) for part in layout.parts] if self._by_tensor else [row]
+        self._slots = new_state(recipe, self._views)
+        self._update = update_rule(recipe, self._views)
+        self._idle: list[tuple[int, Place]] = []
+        self._idle_names: frozenset[str] = frozenset()
+
+    def leave_alone(self, names: Iterable[str]) -> None:
+        """Tensors that have no gradient: neither decay nor momentum moves them, as torch.optim has it."""
+        wanted = frozenset(names)
+        if wanted != self._idle_names:
+            self._idle_names = wanted
+            self._idle = [(i, part) for i, part in enumerate(self._layout.parts) if part.name in wanted]
+
+    def step(self, row: Tensor, total: Tensor, rate: float, share: float) -> None:
+        if self._clip is not None:
+            norm = float(total.norm())
+            if not math.isfinite(norm):
+                raise LaminarError("L601", f"the norm of the gradients is {norm}", hint="lower lr in train")
+            if norm > self._clip:
+                total.mul_(self._clip / (norm + 1e-6))
+        grads = [part.of(total) for part in self._layout.parts] if self._by_tensor else [total]
+        as_they_were = [part.of(row).clone() for _, part in self._idle]
+        self._update(self._views, grads, list(self._slots.values()), rate * share)
+        for (i, part), before in zip(self._idle, as_they_were, strict=True):
+            part.of(row).copy_(before)
+            for slot, tensors in self._slots.items():
+                if self._by_tensor:
+                    tensors[i].zero_()
+                elif slot != "count":
+                    part.of(tensors[0]).zero_()
+
+    def state(self) -> dict[str, Tensor]:
+        return {f"{slot}/{i}": tensor for slot, tensors in self._slots.items() for i, tensor in enumerate(tensors)}
+
+    def load(self, saved: Mapping[str, Tensor]) -> None:
+        restore("the server's optimizer", self.state(), saved)
+
+
+@final
+class OuterStep:
+    """An outer optimizer on the mean of the workers, which is start - mean distance."""
+
+    def __init__(self, outer: Outer) -> None:
+        self._outer = outer
+
+    def leave_alone(self, names: Iterable[str]) -> None:
+        """Workers did, so the distance is 0."""
+
+    def step(self, row: Tensor, total: Tensor, rate: float, share: float) -> None:  # noqa: ARG002 - its rate is its own
+        self._outer.step(row, torch.sub(row, total, out=total))
+
+    def state(self) -> dict[str, Tensor]:
+        return self._outer.state()
+
+    def load(self, saved: Mapping[str, Tensor]) -> None:
+        self._outer.load(saved)
+
+
+@final
+class Numbers:
+    """The row of parameters, gradients that are held, and the newest buffers of each worker."""
+
+    def __init__(
+        self, layout: Layout, decoder: Compressor, make_step: Callable[[Tensor], Stepper], rate: Callable[[int], float], buffers: int
+    ) -> None:
+        self.row = torch.zeros(layout.numel)
+        self._decoder, self._rate = decoder, rate
+        self._step = make_step(self.row)
+        self._total = torch.zeros_like(self.row)
+        self._decoded = ""  # the payload that alone is in `_total`
+        self.held: dict[str, bytes] = {}
+        self.buffer_count = buffers
+        self.buffers: dict[str, Tensor] = {}  # float64, flat, by worker
+        self._idle: frozenset[str] | None = None  # None: nobody has told yet
+        self.lr = 0.0  # of the last step
+
+    @torch.no_grad()
+    def check(self, payload: str, packet: memoryview) -> None:
+        """BadPacket unless it can be decoded: before anything is decided about it. Most often it is a step by itself, and decoded once."""
+        self._decoded = ""
+        self._total.zero_()
+        self._decoder.decode(Packet.parse(packet), self._total)
+        self._decoded = payload
+
+    def hold(self, payload: str, packet: memoryview) -> None:
+        self.held[payload] = bytes(packet)
+
+    def drop(self, payload: str) -> None:
+        self.held.pop(payload, None)
+
+    def told_idle(self, names: Iterable[str]) -> None:
+        """Tensors without a gradient, as one worker has it; a tensor that has one anywhere is trained."""
+        idle = frozenset(names) if self._idle is None else self._idle.intersection(names)
+        if idle != self._idle:
+            self._idle = idle
+            self._step.leave_alone(idle)
+
+    @property
+    def idle(self) -> list[str] | None:
+        return None if self._idle is None else sorted(self._idle)
+
+    @torch.no_grad()
+    def apply(self, parts: Sequence[Part], arrived: tuple[str, memoryview] | None, position: int) -> None:
+        """One step of the parts; `arrived` is the one that need not have been held. `position`: batches before it."""
+        share = sum(part.weight for part in parts)
+        if len(parts) > 1 or parts[0].payload != self._decoded:
+            self._total.zero_()
+            for part in parts:
+                packet = arrived[1] if arrived is not None and part.payload == arrived[0] else self.held.pop(part.payload)
+                if len(packet):
+                    self._decoder.decode(Packet.parse(packet), self._total, scale=part.weight / share)
+        else:
+            self.held.pop(parts[0].payload, None)
+        self._decoded = ""
+        self.lr = self._rate(position)
+        self._step.step(self.row, self._total, self.lr, share)
+
+    def fits(self, data: memoryview) -> bool:
+        return len(data) in (0, 8 * self.buffer_count)
+
+    def take_buffers(self, worker: str, data: memoryview) -> None:
+        if len(data):
+            self.buffers[worker] = torch.from_numpy(np.frombuffer(data, dtype=np.float64).copy())
+
+    def lose_buffers(self, worker: str) -> None:
+        """Of a worker that is gone they would be older and older; but something is better than nothing."""
+        if len(self.buffers) > 1:
+            self.buffers.pop(worker, None)
+
+    def mean_buffers(self) -> Tensor | None:
+        """Of the newest of each worker."""
+        return torch.stack(list(self.buffers.values())).mean(0) if self.buffers else None
+
+    def state(self) -> dict[str, Tensor]:
+        found = {"row": self.row, **{f"step/{name}": tensor for name, tensor in self._step.state().items()}}
+        found |= {f"held/{name}": torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy()) for name, data in self.held.items()}
+        return found | {f"buffers/{worker}": tensor for worker, tensor in self.buffers.items()}
+
+    def load(self, saved: Mapping[str, Tensor]) -> None:
+        restore("the server's shard", {"row": self.row}, {"row": saved["row"]})
+        self._step.load(under(saved, "step/"))
+        self.held = {name: tensor.numpy().tobytes() for name, tensor in under(saved, "held/").items()}
+        self.buffers = {name: tensor.clone() for name, tensor in under(saved, "buffers/").items()}

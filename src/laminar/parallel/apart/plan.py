@@ -1,0 +1,92 @@
+"""Plan: what a server and a worker are told when they are started; JSON, and enough to start them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from laminar.parallel.aggregate.rules import Rules
+from laminar.parallel.compress.layout import Layout
+from laminar.parallel.compress.make import make_compressor
+from laminar.parallel.compress.protocol import Compressor
+from laminar.train.recipe import Recipe
+from laminar.train.strategies import Averaging, Downpour, Quorum, strategy
+
+UNACKNOWLEDGED = 64 << 20  # bytes of pushes that a worker keeps until a server has them safe
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the whole training; the same for every process of it."""
+
+    recipe: Recipe  # with the strategy
+    shards: list[dict[str, tuple[int, ...]]]  # names and shapes of the tensors on each server
+    buffers: int  # numbers in the model's buffers
+    batches: int  # in an epoch
+    samples: int  # in an epoch
+    unit: int = 1  # downpour: batches that a worker is given at once
+
+    @property
+    def how(self) -> Averaging | Downpour | Quorum:
+        chosen = strategy(self.recipe.strategy)
+        assert isinstance(chosen, Averaging | Downpour | Quorum)
+        return chosen
+
+    @property
+    def steps(self) -> int:
+        return self.batches * self.recipe.epochs
+
+    def layout(self, shard: int) -> Layout:
+        return Layout.of(self.shards[shard])
+
+    def compressor(self, shard: int) -> Compressor:
+        """For distances of averaging there is no momentum, clipping or decay: those are the inner optimizer's."""
+        how, settings = self.how, self.recipe.settings()
+        inner = isinstance(how, Averaging)
+        return make_compressor(
+            how.compression,
+            self.layout(shard),
+            workers=how.workers,
+            momentum=0.0 if inner else settings.get("momentum", 0.0),
+            nesterov=not inner and bool(settings.get("nesterov")),
+            clip=None if inner else self.recipe.clip,
+            weight_decay=0.0 if inner else settings["weight_decay"],
+            seed=self.recipe.seed,
+        )
+
+    def window(self, shard: int) -> int:
+        """Pushes that a worker may have under way or not yet safe."""
+        return max(4, min(512, UNACKNOWLEDGED // self.compressor(shard).max_nbytes))
+
+
+def rules(how: Averaging | Downpour | Quorum) -> Rules:
+    """The strategy as settings of the aggregator."""
+    if isinstance(how, Downpour):
+        return Rules(kind="arrival", ageing=how.ageing, max_staleness=how.max_staleness)
+    if isinstance(how, Averaging):
+        return Rules(kind="rounds", start=how.workers)
+    return Rules(
+        kind="rounds",
+        start=how.workers,
+        quorum=how.quorum,
+        minimum=how.minimum,
+        late=how.late,
+        deadline=how.deadline,
+        ageing=how.ageing,
+        max_staleness=how.max_staleness,
+    )
+
+
+def plain_sgd(recipe: Recipe) -> Recipe:
+    """What is left to do where momentum, clipping and decay are inside the packets."""
+    return msgspec.structs.replace(recipe, momentum=None, nesterov=None, weight_decay=0.0, clip=None)
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(plan)
+    return found
+
+
+def from_json(told: Mapping[str, Any]) -> Plan:
+    return msgspec.convert(told, Plan)

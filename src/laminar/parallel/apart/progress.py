@@ -1,0 +1,163 @@
+"""Progress of a training apart: what the chief knows, tells (train/history.py) and writes down, so that a build that was killed goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import secrets
+from pathlib import Path
+from typing import Any, final
+
+import msgspec
+
+from laminar.core import atomic
+from laminar.parallel.apart.judge import Judgement
+from laminar.parallel.apart.own_state import Attempt
+from laminar.parallel.apart.plan import Plan
+from laminar.train.history import History
+from laminar.train.job import Job
+from laminar.train.metrics import Tally
+from laminar.train.snapshot import Progress, frozen_state, recipe_digest
+
+FILE = "chief.json"
+FORMAT = 2
+
+
+@final
+class Told:
+    """Everything the chief has heard, in one place."""
+
+    def __init__(self, job: Job, plan: Plan, folder: Path) -> None:
+        self.job, self.plan, self.path = job, plan, folder / FILE
+        self.at = Progress()
+        self.attempt = Attempt(training=secrets.token_hex(8), number=1)
+        self.next = 0  # the first step that was not told: a server that goes back to its snapshot makes some of them again
+        self.notes: list[str] = []
+        self.announced: set[tuple[str, int, int]] = set()  # role, rank and process
+        self.judged = -1  # the newest epoch that was tested
+        self.resumed: int | None = None
+        self.events: tuple[int, int] | None = None  # bytes of events.jsonl, and the step that they reach
+        self.team: dict[str, Any] = {}
+        self.history: History | None = None
+        self.began = self.tick = job.clock.monotonic()
+        self.before = 0.0
+        self._rates = (self.tick, 0)
+
+    # Over a restart
+
+    def load(self) -> bool:
+        """Go on with what an earlier build of the same training has left. False: there is nothing, or it is of another."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, msgspec.ValidationError):
+            found = json.loads(self.path.read_bytes())
+            if found["format"] == FORMAT and found["belongs"] == self._belongs():
+                self.at = msgspec.convert(found["progress"], Progress)
+                self.notes, self.judged, self.events = found["notes"], found["judged"], tuple(found["events"])
+                before = msgspec.convert(found["attempt"], Attempt)
+                self.attempt = Attempt(training=before.training, number=before.number + 1)
+                self.next = found["next"]
+                self.before = self.at.seconds
+                return True
+        return False
+
+    def save(self) -> None:
+        assert self.history is not None
+        self.at.seconds = self.before + self.job.clock.monotonic() - self.began
+        self.events = (self.history.flush(), self.at.step)
+        record = {
+            "format": FORMAT,
+            "belongs": self._belongs(),
+            "progress": msgspec.to_builtins(self.at),
+            "notes": self.notes,
+            "judged": self.judged,
+            "events": self.events,
+            "attempt": msgspec.to_builtins(self.attempt),
+            "next": self.next,
+        }
+        atomic.write_bytes(self.path, json.dumps(record).encode())
+
+    def _belongs(self) -> dict[str, Any]:
+        """As JSON gives it back."""
+        return {
+            "recipe": recipe_digest(self.job),
+            "samples": len(self.job.data.train),
+            "shards": [{name: list(shape) for name, shape in shard.items()} for shard in self.plan.shards],
+            "frozen": frozen_state(self.job),
+        }
+
+    # Hearing
+
+    def steps(self, told: dict[str, Any]) -> None:
+        """[step, loss, lr, staleness, worker] of each step since the last time."""
+        assert self.history is not None
+        at, rows = self.at, told["steps"]
+        self.team = told.get("team", self.team)
+        last = self.job.recipe.epochs - 1
+        for step, loss, lr, staleness, worker in rows:
+            if step >= self.next:
+                more = {"worker": worker} if worker else {}
+                self.history.step(step, min(step // self.plan.batches, last), loss, lr, staleness=staleness, **more)
+                self.next = step + 1
+            if at.first is None and loss:
+                at.first = loss
+        step, loss, lr = rows[-1][:3]
+        at.step = max(at.step, step + 1)
+        now, team = self.job.clock.monotonic(), self.team
+        since, before = self._rates
+        per_second = (at.step - before) / max(now - since, 1e-9)
+        self._rates = (now, at.step)
+        shown = {key: team.get(key) for key in ("workers", "bytes", "staleness")}
+        shown |= {"steps_per_second": per_second, "samples_per_second": per_second * self.job.recipe.batch}
+        epoch = min(step // self.plan.batches, last)
+        self.history.listen(step=step, steps=self.plan.steps, epoch=epoch, epochs=self.job.recipe.epochs, loss=loss, lr=lr, team=shown)
+
+    def epoch(self, found: Judgement, seconds: float) -> None:
+        """An epoch was tested."""
+        assert self.history is not None
+        at = self.at
+        at.metrics, at.epoch = found.metrics, found.epoch + 1
+        at.step = max(at.step, found.step)
+        samples = self.plan.samples * (found.epoch - self.judged)
+        at.samples += samples
+        at.fit_seconds += seconds
+        self.judged = found.epoch
+        tally = Tally(classes=self.job.data.classes is not None)
+        tally.load({"seen": 0, "loss": 0.0, "hits": 0} | found.train)
+        self.team = found.team
+        self.history.epoch(
+            epoch=found.epoch,
+            epochs=self.job.recipe.epochs,
+            step=at.step,
+            train=tally.metrics(),
+            test=at.metrics,
+            seconds=seconds,
+            samples_per_second=samples / max(seconds, 1e-9),
+            team=found.team,
+        )
+        if at.best is None or at.metrics["loss"] < at.best:
+            at.best, at.waited = at.metrics["loss"], 0
+        else:
+            at.waited += 1
+
+    def reason_to_stop(self) -> str:
+        at, recipe = self.at, self.job.recipe
+        if recipe.target is not None and recipe.target.reached(at.metrics):
+            return f"target reached in epoch {at.epoch}"
+        if at.epoch >= recipe.epochs:
+            return "all epochs done"
+        if recipe.patience is not None and at.waited >= recipe.patience:
+            return f"no lower test loss for {at.waited} epochs"
+        return ""
+
+    def note(self, why: str) -> None:
+        assert self.history is not None
+        self.notes.append(why)
+        self.history.tell("note", why=why)
+
+    def finite(self, found: Judgement) -> str:
+        """What is wrong with what the epoch led to; empty: nothing."""
+        if found.finite:
+            return f"'{found.finite}' is no longer finite"
+        if not all(map(math.isfinite, found.metrics.values())):
+            return f"the test split gives {found.metrics}"
+        return ""

@@ -1,0 +1,56 @@
+"""Watch: which processes of the crew have been silent for too long. A process that is stopped does not die, and would be waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import final
+
+from laminar.parallel.crew import Member
+
+
+@final
+class Watch:
+    """Servers speak about every second. Workers are the servers' to watch, once they have said hello; before that each has as long as
+    the first one took to open the data, and `timeout` more."""
+
+    def __init__(self, timeout: float, now: Callable[[], float]) -> None:
+        self._timeout, self._now = timeout, now
+        self._began: dict[int, float] = {}  # by process: when it was started
+        self._heard: dict[int, float] = {}
+        self._greeted: set[int] = set()
+        self._opening: float | None = None  # seconds from the start of a worker to its hello
+
+    @property
+    def first_hello(self) -> bool:
+        return self._opening is not None
+
+    def started(self, member: Member) -> None:
+        self._began[member.pid] = self._heard[member.pid] = self._now()
+
+    def heard(self, member: Member) -> None:
+        self._heard[member.pid] = self._now()
+
+    def said_hello(self, pid: int) -> None:
+        self._greeted.add(pid)
+        if self._opening is None:
+            self._opening = self._now() - self._began.get(pid, self._now())
+
+    def ended(self, member: Member) -> None:
+        for known in (self._began, self._heard):
+            known.pop(member.pid, None)
+
+    def silent(self, members: Iterable[Member]) -> list[tuple[Member, str]]:
+        """Who, and what is to be said of it. Told once."""
+        found, now = [], self._now()
+        for member in members:
+            if member.pid not in self._began:
+                continue
+            if member.role == "server" and now - self._heard[member.pid] > self._timeout:
+                found.append((member, f"said nothing for {self._timeout:g} s"))
+            elif member.role == "worker" and member.pid not in self._greeted and self._opening is not None:
+                allowed = self._opening + self._timeout
+                if now - self._began[member.pid] > allowed:
+                    found.append((member, f"was not ready after {allowed:.0f} s"))
+        for member, _ in found:
+            del self._began[member.pid]
+        return found

@@ -1,0 +1,174 @@
+"""Work: which batches are done by whom. Pure: names and times in, batches out, and all of it is JSON.
+
+Units     downpour: whoever asks gets the next few batches; those of a worker that is lost are given to another
+Rounds    quorum: each worker a part of the batch; averaging: each worker some batches of its own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """Batches `first` to `last` of an epoch, and of each the `part[0]`-th of `part[1]` parts. `last` None: the own part of all epochs."""
+
+    number: int
+    epoch: int = 0
+    first: int = 0
+    last: int | None = None
+    part: tuple[int, int] = (0, 1)
+
+
+class Given(msgspec.Struct):
+    task: Task
+    worker: str
+    since: float
+
+
+class Units(msgspec.Struct, kw_only=True):
+    """The batches of all epochs, in order, `size` at a time. Each is done at least once; the first `alone` batches by one worker.
+
+    The number of a unit says which batches it began with, also after a restart from an older state.
+    """
+
+    batches: int  # in an epoch
+    epochs: int
+    size: int
+    alone: int = 0
+    next: int = 0  # the first batch, counted over all epochs, that was never given
+    back: list[Task] = []  # given, and lost with its worker; what is left of them
+    given: dict[int, Given] = {}
+    left: dict[int, int] = {}  # units of each epoch that are not done, for epochs that have begun
+    numbers: int = 0
+    done: int = 0  # batches
+    complete: int = 0  # epochs, without a gap
+    first: str = ""  # who works alone in the beginning
+
+    @property
+    def total(self) -> int:
+        return self.batches * self.epochs
+
+    @property
+    def finished(self) -> bool:
+        return self.next >= self.total and not self.given and not self.back
+
+    def give(self, worker: str, now: float) -> Task | None:
+        """None: there is nothing to do for it now."""
+        if self.done < self.alone:
+            self.first = self.first or worker
+            if worker != self.first:
+                return None
+        if self.back:
+            task = self.back.pop(0)
+        elif self.next < self.total:
+            task = self._new()
+        else:
+            return None
+        self.given[task.number] = Given(task, worker, now)
+        return task
+
+    def _new(self) -> Task:
+        epoch, first = divmod(self.next, self.batches)
+        last = min(first + self.size, self.batches)
+        if not first:
+            self.left[epoch] = -(-self.batches // self.size)
+        self.next += last - first
+        self.numbers += 1
+        return Task(number=self.numbers - 1, epoch=epoch, first=first, last=last)
+
+    def advance(self, number: int, worker: str, batches: int) -> None:
+        """So many batches of its unit are behind the worker: should it be lost, only the rest is given to another."""
+        given = self.given.get(number)
+        if given is not None and given.worker == worker:
+            task = given.task
+            assert task.last is not None
+            first = min(task.first + batches, task.last)
+            self.done += first - task.first
+            given.task = msgspec.structs.replace(task, first=first)
+
+    def finish(self, number: int) -> list[int]:
+        """A unit is done. The epochs that are complete with it, in order. A unit that was done before counts no more."""
+        given = self.given.pop(number, None)
+        task = given.task if given is not None else next((task for task in self.back if task.number == number), None)
+        if task is None:
+            return []
+        if given is None:  # its worker was taken for lost, and had done it
+            self.back.remove(task)
+        return self._behind(task)
+
+    def lose(self, worker: str) -> list[int]:
+        """It is gone. As `reclaim`, and nobody waits for it in the beginning."""
+        if self.first == worker:
+            self.first = ""
+        return self.reclaim(worker)
+
+    def reclaim(self, worker: str) -> list[int]:
+        """It is at none of its units any more, so they go to others. The epochs that are complete: of a unit there may be nothing left."""
+        found = []
+        for number, given in list(self.given.items()):
+            if given.worker == worker:
+                del self.given[number]
+                if given.task.first == given.task.last:
+                    found += self._behind(given.task)
+                else:
+                    self.back.append(given.task)
+        self.back.sort(key=lambda task: task.number)
+        return found
+
+    def _behind(self, task: Task) -> list[int]:
+        assert task.last is not None
+        self.done += task.last - task.first
+        self.left[task.epoch] -= 1
+        if not self.left[task.epoch]:
+            del self.left[task.epoch]
+        before = self.complete
+        while self.complete not in self.left and self.next >= (self.complete + 1) * self.batches:
+            self.complete += 1
+        return list(range(before, self.complete))
+
+
+class Rounds(msgspec.Struct, kw_only=True):
+    """What each worker does in a round. `every` None: parts of one batch; a number: so many batches each; 0: its part of everything."""
+
+    batches: int  # in an epoch
+    epochs: int
+    batch: int  # samples
+    samples: int  # in an epoch
+    every: int | None = None
+    position: int = 0  # batches behind, over all epochs; the next round begins here
+    ahead: int = 0  # batches of the open round
+
+    @property
+    def finished(self) -> bool:
+        return self.position >= self.batches * self.epochs
+
+    def open(self, number: int, workers: Sequence[str]) -> dict[str, Task]:
+        """The tasks of a round, by worker. Where there is not enough to share, some have none."""
+        epoch, first = divmod(self.position, self.batches)
+        count = len(workers)
+        if self.every is None:
+            self.ahead, rows = 1, min(self.batch, self.samples - first * self.batch)
+            return {
+                worker: Task(number=number, epoch=epoch, first=first, last=first + 1, part=(i, count))
+                for i, worker in enumerate(workers)
+                if rows * i // count < rows * (i + 1) // count
+            }
+        if not self.every:
+            self.ahead = self.batches * self.epochs
+            return {worker: Task(number=number, part=(i, count)) for i, worker in enumerate(workers)}
+        self.ahead = min(self.every * count, self.batches - first)
+        bounds = [first + self.ahead * i // count for i in range(count + 1)]
+        return {
+            worker: Task(number=number, epoch=epoch, first=a, last=b)
+            for worker, a, b in zip(workers, bounds, bounds[1:], strict=False)
+            if a < b
+        }
+
+    def close(self) -> int | None:
+        """The round made its step. The epoch that is complete with it; None: none is."""
+        self.position += self.ahead
+        self.ahead = 0
+        epoch, rest = divmod(self.position, self.batches)
+        return epoch - 1 if not rest else None

@@ -1,0 +1,146 @@
+"""A worker of downpour (Dean et al., NIPS 2012): its own steps all the time; gradients go to the servers and parameters come from them
+every so many, while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import torch
+
+from laminar.core.clock import Clock
+from laminar.parallel.apart.calls import ALIVE_SECONDS, LEFT
+from laminar.parallel.apart.line import Line
+from laminar.parallel.apart.messages import Finished, Push
+from laminar.parallel.apart.numbers import OptimizerStep
+from laminar.parallel.apart.own_state import OwnState
+from laminar.parallel.apart.plan import plain_sgd
+from laminar.parallel.apart.trainer import Trainer
+from laminar.parallel.apart.work import Task
+from laminar.parallel.restore import under
+from laminar.train.strategies import Downpour
+
+
+@final
+class DownpourWorker:
+    def __init__(self, trainer: Trainer, lines: list[Line], own: OwnState, clock: Clock, leave: Callable[[], bool] = lambda: False) -> None:
+        """The lines are open. `leave`: shall it go, even within a unit?"""
+        self.trainer, self.lines, self.own, self.clock, self.leave = trainer, lines, own, clock, leave
+        plan, recipe = trainer.plan, trainer.job.recipe
+        assert isinstance(plan.how, Downpour)
+        self.how = plan.how
+        self.compressors = [plan.compressor(shard) for shard in range(len(lines))]
+        in_packets = self.compressors[0].takes_momentum
+        rule = plain_sgd(recipe) if in_packets else recipe
+        # What comes back before the next step makes a step of one's own useless.
+        alone = self.how.n_fetch == 1 and not self.how.overlap
+        self.local = [OptimizerStep(rule, row, trainer.layouts[i], clip=None) for i, row in enumerate(trainer.rows) if not alone]
+        self.clip = None if in_packets else recipe.clip
+        several = self.how.n_push > 1
+        self.sums = [torch.zeros_like(grad) for grad in trainer.grads] if several else trainer.grads
+        self.pending, self.losses = 0, 0.0
+        self.batches = self.pushes = 0
+        self.said = clock.monotonic()
+
+    def run(self) -> str:
+        """Until there is nothing more to do; why that is."""
+        self._load()
+        for line in self.lines:
+            line.fetch()
+        self._settle()
+        done: int | None = None
+        while True:
+            said = self.lines[0].ask(done)
+            if isinstance(said, Finished):
+                if said.again:
+                    self._save()
+                return said.why
+            self._unit(said.task)
+            for line in self.lines:
+                line.settle()  # a unit is done when every server has it
+            if self.leave():
+                self._save()
+                return LEFT
+            done = said.task.number
+
+    def _unit(self, task: Task) -> None:
+        """Until its end, or until it is to leave: the server knows how much of it is done."""
+        trainer, how = self.trainer, self.how
+        assert task.last is not None
+        for batch, inputs, targets in trainer.batches(task):
+            for line, row in zip(self.lines, trainer.rows, strict=True):
+                line.take(row)
+            loss = trainer.gradient(task.epoch, batch, inputs, targets)
+            trainer.clip(self.clip)
+            rate = trainer.rate(task.epoch * trainer.plan.batches + batch)
+            for shard, grad in enumerate(trainer.grads):
+                if self.sums[shard] is not grad:
+                    self.sums[shard].add_(grad)
+                if self.local:
+                    self.local[shard].leave_alone(trainer.idle(shard))
+                    self.local[shard].step(trainer.rows[shard], grad, rate, 1.0)
+            self.batches += 1
+            self.pending, self.losses = self.pending + 1, self.losses + loss
+            fetch, leave = self.batches % how.n_fetch == 0, self.leave()
+            if self.pending >= how.n_push or batch + 1 == task.last or leave:
+                self._push(task, task.epoch + batch / trainer.plan.batches, fetch=fetch)
+            elif fetch:
+                for line in self.lines:
+                    line.fetch()
+            self._still_here()
+            if not how.overlap:
+                self._settle()
+            if leave:
+                return
+
+    def _still_here(self) -> None:
+        """Where pushes are far apart."""
+        now = self.clock.monotonic()
+        if now - self.said >= ALIVE_SECONDS:
+            self.said = now
+            self.lines[0].alive()
+
+    def _push(self, task: Task, progress: float, *, fetch: bool) -> None:
+        """The sum of the gradients since the last time: a server with plain sgd then makes the very steps that were made here."""
+        trainer, tally, buffers = self.trainer, self.trainer.told(), self.trainer.buffer_bytes()
+        for shard, line in enumerate(self.lines):
+            line.settle()
+            packet = self.compressors[shard].encode(self.sums[shard], epoch_progress=progress, weights=trainer.rows[shard])
+            push = Push(
+                sequence=0,
+                base=0,
+                work=1.0,
+                batches=self.pending,
+                unit=task.number,
+                fetch=fetch,
+                loss=self.losses / self.pending,
+                tally=tally,
+                epoch=task.epoch,
+                idle=trainer.idle(shard),
+                packet=packet.nbytes,
+            )
+            line.push(push, packet.data, buffers if not shard else b"")
+            self.sums[shard].zero_()
+        self.pending, self.losses = 0, 0.0
+        self.pushes += 1
+        self.said = self.clock.monotonic()
+
+    def _settle(self) -> None:
+        for line, row in zip(self.lines, self.trainer.rows, strict=True):
+            line.settle()
+            line.take(row)
+
+    def _save(self) -> None:
+        tensors = {f"residual/{i}/{name}": t for i, made in enumerate(self.compressors) for name, t in made.state().items()}
+        tensors |= {f"local/{i}/{name}": t for i, made in enumerate(self.local) for name, t in made.state().items()}
+        self.own.save(tensors, {})
+
+    def _load(self) -> None:
+        found = self.own.load()
+        if found is not None:
+            found.load_rng()
+            for i, made in enumerate(self.compressors):
+                made.load(under(found.tensors, f"residual/{i}/"))
+            for i, local in enumerate(self.local):
+                local.load(under(found.tensors, f"local/{i}/"))
+            self.own.forget()

@@ -1,0 +1,156 @@
+"""A worker of rounds: quorum (a gradient of its part of the batch) and averaging (some steps of its own, and how far they led).
+
+It waits for a round, answers it, and waits for the next. Between rounds a worker of averaging keeps its inner optimizer's state.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import final
+
+import torch
+from torch import Tensor
+
+from laminar.core.clock import Clock
+from laminar.parallel.apart.calls import ALIVE_SECONDS, LEFT, Server
+from laminar.parallel.apart.messages import Finished, Push, Round
+from laminar.parallel.apart.numbers import OptimizerStep
+from laminar.parallel.apart.own_state import OwnState, Saved
+from laminar.parallel.apart.trainer import Trainer
+from laminar.parallel.apart.work import Task
+from laminar.parallel.restore import under
+from laminar.train.strategies import Averaging
+
+
+@final
+class RoundsWorker:
+    def __init__(self, trainer: Trainer, server: Server, own: OwnState, clock: Clock, leave: Callable[[], bool] = lambda: False) -> None:
+        """`leave`: shall it go, even within a task?"""
+        self.trainer, self.server, self.own, self.clock, self.leave = trainer, server, own, clock, leave
+        plan, recipe = trainer.plan, trainer.job.recipe
+        self.averaging = isinstance(plan.how, Averaging)
+        self.compressor = plan.compressor(0)
+        self.inner = OptimizerStep(recipe, trainer.rows[0], trainer.layouts[0], clip=recipe.clip) if self.averaging else None
+        self.start = torch.zeros_like(trainer.rows[0])
+        self.said = self.kept_at = clock.monotonic()
+        self.saved: Saved | None = None  # within a task, which may be the one that comes
+        self.answered: tuple[Task, int, Push, memoryview, bytes] | None = None  # the last round
+        self.batches = self.pushes = 0
+
+    def run(self) -> str:
+        """Until there is nothing more to do; why that is."""
+        self.saved = self.own.load()
+        if self.saved is not None and self.saved.task is None:
+            self._restore(self.saved)
+            self.own.forget()
+            self.saved = None
+        while True:
+            said, payload = self.server.wait()
+            match said:
+                case Finished():
+                    if said.again:
+                        self.own.save(self._tensors(), {})
+                    return said.why
+                case Round() if self.leave():
+                    self.own.save(self._tensors(), {})
+                    return LEFT
+                case Round() if self.answered is not None and self.answered[:2] == (said.task, said.version):
+                    self.server.answer(*self.answered[2:])  # the server was restarted before it could keep the answer
+                case Round():
+                    self._begin(said, payload)
+                    if self.averaging and not self._distance(said):
+                        return LEFT
+                    if not self.averaging:
+                        self._gradient(said)
+
+    def _begin(self, said: Round, payload: memoryview) -> None:
+        self.server.busy = said.task.number
+        size = 4 * self.trainer.layouts[0].numel
+        self.trainer.load_row(0, payload[:size])
+        if said.buffers:
+            self.trainer.load_buffers(payload[size:])
+
+    def _gradient(self, said: Round) -> None:
+        task = said.task
+        ((batch, inputs, targets),) = self.trainer.batches(task)
+        loss = self.trainer.gradient(task.epoch, batch, inputs, targets)
+        self._push(said, self.trainer.grads[0], len(targets), 1, loss, task.epoch + batch / self.trainer.plan.batches)
+
+    def _distance(self, said: Round) -> bool:
+        """Train apart; then tell how far it led, from where all began. False: it left before."""
+        assert self.inner is not None
+        trainer, row, task = self.trainer, self.trainer.rows[0], said.task
+        self.start.copy_(row)
+        start = zlib.crc32(row.numpy().tobytes())
+        epoch, batch, samples, batches, total = task.epoch, task.first, 0, 0, 0.0  # the next one, and what is behind
+        if (saved := self.saved) is not None and saved.task == task and saved.start == start:  # it was interrupted within this very task
+            self._restore(saved)
+            row.copy_(saved.tensors["row"])
+            epoch, batch, samples, batches, total = (saved.state[name] for name in ("epoch", "batch", "samples", "batches", "total"))
+            trainer.tally.load(saved.state["tally"])
+        self.saved = None
+        left = self._all(task, epoch, batch)
+        for epoch, batch, inputs, targets in left:
+            loss = trainer.gradient(epoch, batch, inputs, targets)
+            self.inner.leave_alone(trainer.idle(0))
+            self.inner.step(row, trainer.grads[0], trainer.rate(epoch * trainer.plan.batches + batch), 1.0)
+            samples, batches, total = samples + len(targets), batches + 1, total + loss
+            self.batches += 1
+            now, leave = self.clock.monotonic(), self.leave()
+            if leave or now - self.kept_at >= trainer.job.recipe.checkpoint_seconds:
+                place = {"epoch": epoch, "batch": batch + 1, "samples": samples, "batches": batches, "total": total}
+                self.own.save(self._tensors() | {"row": row}, {**place, "tally": trainer.tally.state()}, task=task, start=start)
+                self.kept_at = self.clock.monotonic()
+            if leave:
+                return False
+            if now - self.said >= ALIVE_SECONDS:
+                self.said = now
+                if not self.server.still_here():
+                    self.server.call()
+        if not bool(torch.isfinite(row).all()):
+            raise trainer.diverged("a parameter is no longer finite", epoch, batch)
+        self._push(said, torch.sub(self.start, row), samples, batches, total / max(1, batches), epoch + (batch + 1) / trainer.plan.batches)
+        self.own.forget()
+        return True
+
+    def _all(self, task: Task, epoch: int, batch: int) -> Iterator[tuple[int, int, list[Tensor], Tensor]]:
+        """What is left of a task from a batch of an epoch on."""
+        plan, (i, n) = self.trainer.plan, task.part
+        first, last, epochs = task.first, task.last, epoch + 1
+        if last is None:  # its part of all epochs
+            first, last, epochs = plan.batches * i // n, plan.batches * (i + 1) // n, plan.recipe.epochs
+        for at in range(epoch, epochs):
+            begin = max(first, batch) if at == epoch else first
+            for number, inputs, targets in self.trainer.batches(Task(number=0, epoch=at, first=begin, last=last)):
+                yield at, number, inputs, targets
+
+    def _push(self, said: Round, value: Tensor, samples: int, batches: int, loss: float, progress: float) -> None:
+        packet = self.compressor.encode(value, epoch_progress=progress, weights=self.trainer.rows[0])
+        push = Push(
+            sequence=said.task.number,
+            base=said.version,
+            work=samples,
+            batches=batches,
+            round=said.task.number,
+            loss=loss,
+            tally=self.trainer.told(),
+            epoch=self.trainer.job.recipe.epochs - 1 if said.task.last is None else said.task.epoch,
+            idle=self.trainer.idle(0),
+            packet=packet.nbytes,
+        )
+        self.answered = said.task, said.version, push, packet.data, self.trainer.buffer_bytes()
+        self.server.answer(*self.answered[2:])
+        self.pushes += 1
+        self.batches += not self.averaging
+
+    def _tensors(self) -> dict[str, Tensor]:
+        found = {f"residual/{name}": tensor for name, tensor in self.compressor.state().items()}
+        inner = {} if self.inner is None else self.inner.state()
+        return found | {f"inner/{name}": tensor for name, tensor in inner.items()}
+
+    def _restore(self, saved: Saved) -> None:
+        saved.load_rng()
+        self.compressor.load(under(saved.tensors, "residual/"))
+        if self.inner is not None:
+            self.inner.load(under(saved.tensors, "inner/"))

@@ -1,0 +1,156 @@
+"""A team over torch.distributed: every member has the whole model and makes the whole step, on the sum of all gradients.
+
+    backward, buckets on their way - loss, wishes and who has a gradient of what - wait - clip - step
+
+With compression packets are gathered by all, and each decodes them in the order of the ranks: so all members have the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, final
+
+import torch
+from torch import Tensor, nn
+
+from laminar.core.errors import LaminarError
+from laminar.parallel.sync.buckets import Buckets
+from laminar.parallel.sync.process_group import Group
+from laminar.parallel.sync.small_gradients import SmallGradients, rule_behind
+from laminar.train.optimizers import Optimizer
+from laminar.train.recipe import Recipe
+from laminar.train.team import NOTHING, Step
+
+LOSS, WISH = 0, 1
+HEAD: Final = 2  # then: bytes of each member's packet, and for each parameter whether it has a gradient
+
+
+@final
+class GroupTeam:
+    def __init__(self, group: Group) -> None:
+        self.rank, self.size = group.rank, group.size
+        self._group = group
+        self._buckets: Buckets | None = None
+
+    def optimizer(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> GroupOptimizer:
+        made = GroupOptimizer(recipe, params, self._group)
+        self._buckets = made.buckets
+        return made
+
+    def before_backward(self, *, last: bool) -> None:
+        if self._buckets is not None:
+            self._buckets.begin(complete=last)
+
+    def sum(self, own: Sequence[float]) -> list[float]:
+        numbers = torch.tensor(list(own), dtype=torch.float64)
+        self._group.add_up(numbers)
+        return [float(number) for number in numbers]
+
+    def gather(self, own: bytes) -> list[bytes]:
+        sizes = [len(own) if rank == self.rank else 0 for rank in range(self.size)]
+        found = self._group.to_first(_as_tensor(own), [int(size) for size in self.sum(sizes)])
+        return [one.numpy().tobytes() for one in found]
+
+    @torch.no_grad()
+    def share_buffers(self, buffers: Mapping[str, Tensor]) -> None:
+        real = [tensor for tensor in buffers.values() if tensor.is_floating_point()]
+        if real:
+            flat = torch.cat([tensor.reshape(-1).double() for tensor in real])
+            self._group.add_up(flat)
+            parts = torch.split(flat.div_(self.size), [tensor.numel() for tensor in real])
+            for tensor, part in zip(real, parts, strict=True):
+                tensor.copy_(part.view(tensor.shape))
+        for tensor in buffers.values():
+            if not tensor.is_floating_point():
+                self._group.from_first(tensor)
+
+
+@final
+class GroupOptimizer:
+    def __init__(self, recipe: Recipe, params: Mapping[str, nn.Parameter], group: Group) -> None:
+        self.params = dict(params)
+        self._list = list(self.params.values())
+        self._group = group
+        self._small = SmallGradients.wanted(recipe, self.params, group.size)
+        rule = rule_behind(recipe)
+        self._clip = rule.clip
+        self._optimizer = Optimizer(rule, self.params)
+        self.buckets = Buckets(self.params, group.start_sum) if self._small is None else None
+        self.dense_bytes: int | None = group.size * sum(p.nbytes for p in self._list)
+        for parameter in self._list:
+            group.from_first(parameter.data)
+
+    def gradients(self) -> list[Tensor]:
+        return self._optimizer.gradients()
+
+    @torch.no_grad()
+    def step(self, lr: float, *, loss: float = 0.0, epoch: float = 0.0, wish: int = NOTHING) -> Step:
+        grads = [p.grad for p in self._list]
+        told = [loss, wish if not self._group.rank else NOTHING, *([0.0] * self._group.size), *(float(g is not None) for g in grads)]
+        if self.buckets is not None:
+            heard = self._sum(self.buckets, told)
+            sums, sent = self.buckets.views, self.dense_bytes or 0
+        else:
+            assert self._small is not None
+            heard = self._compressed(self._small, grads, told, epoch)
+            sums, sent = self._small.result, int(sum(heard[HEAD : HEAD + self._group.size]))
+        for p, have, total in zip(self._list, heard[HEAD + self._group.size :], sums, strict=True):
+            # nobody has a gradient of it, and nothing was kept back: it is left alone, as one process leaves it
+            p.grad = total if have or (self._small is not None and bool(total.any())) else None
+        if self._clip is not None:
+            norm = float(nn.utils.clip_grad_norm_(self._list, self._clip))
+            if not math.isfinite(norm):
+                raise LaminarError("L601", f"the norm of the gradients is {norm}", hint="lower lr in train")
+        self._optimizer.step(lr)
+        return Step(heard[LOSS], int(heard[WISH]), sent)
+
+    def _sum(self, buckets: Buckets, told: Sequence[float]) -> list[float]:
+        buckets.flush()
+        heard = torch.tensor(told, dtype=torch.float64)
+        sending = self._group.start_sum(heard)
+        buckets.wait()
+        sending.wait()
+        return heard.tolist()
+
+    def _compressed(self, small: SmallGradients, grads: Sequence[Tensor | None], told: list[float], epoch: float) -> list[float]:
+        own = HEAD + self._group.rank
+        if small.by_sums:
+            told[own] = small.exchange(grads, self._group.add_up)
+            return self._heard(told)
+        packet = small.encode(grads, epoch)
+        told[own] = packet.nbytes
+        heard = self._heard(told)
+        sizes = [int(size) for size in heard[HEAD : HEAD + self._group.size]]
+        room = torch.zeros(max(sizes), dtype=torch.uint8)
+        room[: packet.nbytes] = _as_tensor(packet.data)
+        found = self._group.all_gather(room)
+        small.decode([one.numpy().data[:size] for one, size in zip(found, sizes, strict=True)])
+        return heard
+
+    def _heard(self, told: Sequence[float]) -> list[float]:
+        heard = torch.tensor(told, dtype=torch.float64)
+        self._group.add_up(heard)
+        return heard.tolist()
+
+    def zero_grad(self) -> None:
+        self._optimizer.zero_grad()
+        if self.buckets is not None:
+            self.buckets.reset()
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self._optimizer.tensors()
+
+    def load(self, saved: Mapping[str, Tensor]) -> None:
+        self._optimizer.load(saved)
+
+    def residual(self) -> dict[str, Tensor]:
+        return {} if self._small is None else self._small.residual()
+
+    def load_residual(self, members: Sequence[Mapping[str, Tensor]]) -> None:
+        if self._small is not None:
+            self._small.load(members, self._group.rank)
+
+
+def _as_tensor(data: bytes | memoryview) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if len(data) else torch.empty(0, dtype=torch.uint8)

@@ -1,0 +1,88 @@
+"""Links: what lies between the members of a team, laid by the chief and taken up by each member.
+
+    memory   a segment that all of them inherit; a word in it calls a meeting off
+    gloo     a store that the chief serves, by which they find each other over the network
+
+Not here: what is sent over them (shared_team.py, group_team.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, final
+
+from laminar.parallel.segment import Segment
+from laminar.parallel.sync.group_team import GroupTeam
+from laminar.parallel.sync.layout import Layout
+from laminar.parallel.sync.process_group import BEGIN, Group, serve_store
+from laminar.parallel.sync.shared_team import SharedTeam
+from laminar.parallel.sync.small_gradients import rule_behind
+from laminar.train.job import Job
+from laminar.train.optimizers import slots_of
+from laminar.train.snapshot import buffers_of, trainable
+from laminar.train.strategies import Sync
+
+
+class Link(Protocol):
+    told: dict[str, Any]  # to each member
+    files: list[int]  # that members inherit
+
+    def call_off(self) -> None:
+        """Whoever waits for another need not."""
+
+    def close(self) -> None: ...
+
+
+def lay(job: Job, how: Sync, size: int) -> Link:
+    return MemoryLink(layout_of(job, size)) if how.link == "memory" else GlooLink(how)
+
+
+def join(told: dict[str, Any], job: Job, rank: int, size: int, timeout: float) -> SharedTeam | GroupTeam:
+    """In a member: its team, all of which have come."""
+    if "segment" in told:
+        team = SharedTeam(Segment(told["segment"], told["bytes"]), layout_of(job, size), rank)
+        team.meeting.timeout = BEGIN  # some open their job sooner than others
+        team.meeting.meet()
+        team.meeting.timeout = timeout
+        return team
+    gpu = next(iter(trainable(job.model).values())).is_cuda
+    return GroupTeam(Group(told["host"], told["port"], rank, size, bind=told["bind"], timeout=timeout, gpu=gpu))
+
+
+def layout_of(job: Job, size: int) -> Layout:
+    """The same in the chief and in every worker: all of them open the same job."""
+    return Layout.of(
+        size,
+        {name: tuple(p.shape) for name, p in trainable(job.model).items()},
+        {name: tuple(b.shape) for name, b in buffers_of(job).items()},
+        [slot for slot in slots_of(rule_behind(job.recipe)) if slot != "count"],
+    )
+
+
+@final
+class MemoryLink:
+    def __init__(self, layout: Layout) -> None:
+        self._segment = Segment.create(layout.total)
+        self._words = self._segment.words(layout.words, layout.word_count)
+        self.told: dict[str, Any] = {"segment": self._segment.fd, "bytes": self._segment.size}
+        self.files = [self._segment.fd]
+
+    def call_off(self) -> None:
+        self._words[0] = 1
+
+    def close(self) -> None:
+        self._words.release()
+        self._segment.close()
+
+
+@final
+class GlooLink:
+    def __init__(self, how: Sync) -> None:
+        self._store: Any = serve_store(how.host, how.port)
+        self.told: dict[str, Any] = {"host": how.host, "port": self._store.port, "bind": how.host}
+        self.files: list[int] = []
+
+    def call_off(self) -> None:
+        """They find out by themselves: connections to whoever died are closed, and nobody is waited for longer than the timeout."""
+
+    def close(self) -> None:
+        self._store = None

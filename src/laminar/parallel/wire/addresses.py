@@ -1,0 +1,69 @@
+"""Addresses: `unix:PATH` or `HOST:PORT`, to call and to listen on."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+from typing import Any, Final
+
+from laminar.core.errors import LaminarError
+from laminar.parallel.wire.frames import Gone
+
+ROOM: Final = 4 << 20  # asked of the system for each direction: a model of a million numbers goes in one call
+
+
+def connect(address: str, timeout: float | None) -> socket.socket:
+    """Gone if nobody is there."""
+    family, place = place_of(address)
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.settimeout(timeout)
+    try:
+        roomy(made)
+        made.connect(place)
+    except OSError as error:
+        made.close()
+        raise Gone(f"{address}: {error.strerror or error}") from error
+    return made
+
+
+def listen(address: str) -> socket.socket:
+    """L405 if the address is taken or is none of this machine."""
+    family, place = place_of(address)
+    if family == socket.AF_UNIX:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(place)  # of a server that was killed
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if family == socket.AF_INET:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that died comes back to the same port
+        made.bind(place)
+        made.listen(128)
+    except (OSError, OverflowError) as error:  # the latter: of a port above 65535
+        made.close()
+        taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        raise LaminarError(
+            "L405",
+            f"cannot listen on {address}: {'it is in use' if taken else getattr(error, 'strerror', None) or error}",
+            hint="choose another port, or leave port out of strategy: then a free one is taken"
+            if taken
+            else "choose a host of this machine",
+        ) from error
+    made.setblocking(False)
+    return made
+
+
+def place_of(address: str) -> tuple[socket.AddressFamily, Any]:
+    if address.startswith("unix:"):
+        return socket.AF_UNIX, address.removeprefix("unix:")
+    host, _, port = address.rpartition(":")
+    return socket.AF_INET, (host, int(port))
+
+
+def roomy(made: socket.socket) -> None:
+    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        with contextlib.suppress(OSError):
+            made.setsockopt(socket.SOL_SOCKET, option, ROOM)
+    if made.family == socket.AF_INET:
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,0 +1,171 @@
+"""Hub: the side that serves. It waits for whoever speaks next, and never for one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import selectors
+import socket
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from laminar.parallel.wire.addresses import listen, roomy
+from laminar.parallel.wire.frames import HEADER_LIMIT, LENGTHS, Bytes, Gone, frame, parsed
+
+
+@dataclass(eq=False)
+class Caller:
+    """One connection of a hub. `who` is the server's to set."""
+
+    socket: socket.socket
+    who: str = ""
+    trusted: bool = False
+    received: int = 0
+    sent: int = 0
+    heard: float = 0.0  # the server's to set
+    closed: bool = False
+    _lengths: bytearray = field(default_factory=lambda: bytearray(LENGTHS.size))
+    _header: bytearray | None = None
+    _payload: bytearray = field(default_factory=bytearray)
+    _payload_bytes: int = 0
+    _at: int = 0
+    _outgoing: deque[memoryview] = field(default_factory=deque)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """`header` None: the caller is gone. `payload` is valid until the hub's next turn."""
+
+    caller: Caller
+    header: dict[str, Any] | None
+    payload: memoryview
+
+
+@final
+class Hub:
+    def __init__(self, address: str, token: str, *, payload_limit: int) -> None:
+        """Listen. L405 if the address is taken or is none of this machine. Port 0: any that is free; `address` tells which."""
+        self._token, self._limit = token, payload_limit
+        self._listener = listen(address)
+        self.address = address if address.startswith("unix:") else "{}:{}".format(*self._listener.getsockname()[:2])
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self.callers: list[Caller] = []
+        self._lost: list[Caller] = []  # and not told yet
+
+    def turn(self, timeout: float | None) -> Iterator[Heard]:
+        """Whatever is there to hear; waits for it at most so long."""
+        for key, mask in self._selector.select(0 if self._lost else timeout):
+            if key.fileobj is self._listener:
+                self._accept()
+                continue
+            caller: Caller = key.data
+            if mask & selectors.EVENT_WRITE and not caller.closed:
+                self._flush(caller)
+            if mask & selectors.EVENT_READ and not caller.closed:
+                yield from self._read(caller)
+        while self._lost:
+            caller = self._lost.pop()
+            if caller in self.callers:
+                self.callers.remove(caller)
+                yield Heard(caller, None, memoryview(b""))
+
+    def send(self, caller: Caller, header: Any, *payload: Bytes) -> None:
+        """Never waits: what does not go at once goes when there is room. The bytes must stay as they are until then, so give a copy."""
+        if caller.closed:
+            return
+        parts = frame(header, payload)
+        caller.sent += sum(len(part) for part in parts)
+        caller._outgoing.extend(parts)
+        self._flush(caller)
+
+    def drop(self, caller: Caller) -> None:
+        """Hear no more of it. It is told as gone at no later turn."""
+        self._close(caller)
+        if caller in self.callers:
+            self.callers.remove(caller)
+
+    def close(self) -> None:
+        for caller in list(self.callers):
+            self.drop(caller)
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        self._selector.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            made, _ = self._listener.accept()
+            made.setblocking(False)
+            roomy(made)
+            caller = Caller(made)
+            self.callers.append(caller)
+            self._selector.register(made, selectors.EVENT_READ, caller)
+
+    def _read(self, caller: Caller) -> Iterator[Heard]:
+        try:
+            while not caller.closed and self._fill(caller):
+                header, payload = parsed(caller._header or b""), memoryview(caller._payload)[: caller._payload_bytes]
+                caller._header, caller._at = None, 0
+                if caller.trusted:
+                    yield Heard(caller, header, payload)
+                    return  # the buffer is valid until the next turn; what is left makes the socket readable again
+                if not hmac.compare_digest(str(header.get("token")).encode(errors="replace"), self._token.encode()):
+                    raise Gone("a wrong token")
+                caller.trusted = True
+        except (Gone, OSError):
+            self._close(caller)
+
+    def _fill(self, caller: Caller) -> bool:
+        """Read on. True when a message is whole."""
+        while True:
+            if caller._header is None:
+                into, offset = memoryview(caller._lengths), 0
+            elif caller._at < len(caller._header):
+                into, offset = memoryview(caller._header), 0
+            else:
+                into, offset = memoryview(caller._payload)[: caller._payload_bytes], len(caller._header)
+            if caller._at - offset < len(into):
+                try:
+                    got = caller.socket.recv_into(into[caller._at - offset :])
+                except BlockingIOError:
+                    return False
+                if not got:
+                    raise Gone("closed")
+                caller._at += got
+                caller.received += got
+            if caller._header is None and caller._at == LENGTHS.size:
+                header, payload = LENGTHS.unpack(caller._lengths)
+                if header > HEADER_LIMIT or payload > (self._limit if caller.trusted else 0):
+                    raise Gone(f"a message of {header:,} and {payload:,} bytes")
+                caller._header, caller._payload_bytes, caller._at = bytearray(header), payload, 0
+                if len(caller._payload) < payload:
+                    caller._payload = bytearray(payload)
+            if caller._header is not None and caller._at == len(caller._header) + caller._payload_bytes:
+                return True
+
+    def _flush(self, caller: Caller) -> None:
+        try:
+            while caller._outgoing:
+                part = caller._outgoing[0]
+                gone = caller.socket.send(part)
+                if gone == len(part):
+                    caller._outgoing.popleft()
+                else:
+                    caller._outgoing[0] = part[gone:]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._close(caller)
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if caller._outgoing else 0)
+        if self._selector.get_key(caller.socket).events != wanted:
+            self._selector.modify(caller.socket, wanted, caller)
+
+    def _close(self, caller: Caller) -> None:
+        if not caller.closed:
+            caller.closed = True
+            self._lost.append(caller)
+            self._selector.unregister(caller.socket)
+            caller.socket.close()

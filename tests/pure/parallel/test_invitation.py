@@ -1,0 +1,38 @@
+"""An invitation to join: for its owner alone, and only while someone is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from laminar.core.errors import LaminarError
+from laminar.parallel.apart import invitation
+from laminar.parallel.wire.hub import Hub
+from laminar.store.store import Store
+
+
+def invite(store: Store, run: str, address: str) -> Path:
+    folder = store.run_folder(run) / "apart"
+    folder.mkdir(exist_ok=True)
+    return invitation.write(folder, {"addresses": [address], "run": run})
+
+
+def test_only_trainings_under_way_are_found(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store", create=True)
+    with pytest.raises(LaminarError, match="no training under way") as caught:
+        invitation.find(store)
+    assert caught.value.code == "L006" and caught.value.exit_code == 2
+    hub = Hub(f"unix:{tmp_path}/s", "token", payload_limit=0)
+    path = invite(store, "abcd", hub.address)
+    assert path.stat().st_mode & 0o777 == 0o600
+    invite(store, "dead", f"unix:{tmp_path}/nobody")  # newer, and left behind by a build that was killed
+    (store.run_folder("half") / "apart").mkdir()
+    (store.run_folder("half") / "apart" / invitation.FILE).write_text("{")
+    assert invitation.find(store) == invitation.find(store, "ab") == ("abcd", json.loads(path.read_text()))
+    with pytest.raises(LaminarError, match="'dead' is under way"):
+        invitation.find(store, "dead")
+    hub.close()
+    with pytest.raises(LaminarError, match="none is"):
+        invitation.find(store)

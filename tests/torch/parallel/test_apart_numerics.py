@@ -1,0 +1,225 @@
+"""What servers and workers learn is what it is said to be: one process, the joined batch, the mean of the workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from apart_team import Outcome, data, job, net, train_apart
+from torch import Tensor, nn
+
+from laminar.core.events import read
+from laminar.data.batches import Batches
+from laminar.parallel.outer import Nesterov
+from laminar.train.compression import Dgc, Int8, PowerSgd, TopK
+from laminar.train.loop import train
+from laminar.train.strategies import Averaging, Downpour, OuterNesterov, Quorum
+
+
+def solo(folder: Path, **recipe: Any) -> tuple[dict[str, Tensor], list[float]]:
+    made = job(folder, **recipe)
+    train(made)
+    losses = [event["loss"] for event in read(folder / "events.jsonl") if event["event"] == "step"]
+    return {name: tensor.detach().clone() for name, tensor in made.model.state_dict().items()}, losses
+
+
+def apart(folder: Path, **recipe: Any) -> Outcome:
+    return train_apart(folder, lambda: job(folder, **recipe))
+
+
+def furthest(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
+    assert a.keys() == b.keys()
+    return max(float((a[name] - b[name]).abs().max()) for name in a)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "shards"),
+    [
+        ({}, 1),
+        ({"momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "schedule": "cosine", "warmup": 5}, 3),
+        ({"optimizer": "adam", "lr": 0.01, "clip": 0.5}, 2),
+    ],
+)
+def test_one_downpour_worker_that_waits_for_every_step_is_one_process(tmp_path: Path, recipe: dict[str, Any], shards: int) -> None:
+    how = Downpour(workers=1, shards=shards, n_push=1, n_fetch=1, overlap=False)
+    weights, losses = solo(tmp_path / "solo", **recipe)
+    found = apart(tmp_path / "apart", strategy=how, **recipe)
+    assert len(found.losses) == len(losses) == 36
+    assert max(abs(a - b) for a, b in zip(found.losses, losses, strict=True)) < 1e-6
+    assert furthest(found.weights, weights) < 1e-6
+    assert found.why == ["all epochs done"]
+
+
+def test_downpour_with_pushes_far_apart_makes_the_steps_of_its_workers(tmp_path: Path) -> None:
+    """A sum of gradients, applied by plain sgd, is where the worker went by itself."""
+    weights, _ = solo(tmp_path / "solo")
+    found = apart(tmp_path / "apart", strategy=Downpour(workers=1, n_push=4, n_fetch=4, overlap=False))
+    assert furthest(found.weights, weights) < 1e-5
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_quorum_of_all_is_one_process(tmp_path: Path, workers: int) -> None:
+    recipe = {"optimizer": "adam", "lr": 0.01, "clip": 1.0, "batch": 9}  # the last batch is smaller
+    weights, losses = solo(tmp_path / "solo", **recipe)
+    found = apart(tmp_path / "apart", strategy=Quorum(workers=workers, quorum=1.0), **recipe)
+    assert max(abs(a - b) for a, b in zip(found.losses, losses, strict=True)) < 1e-5
+    assert furthest(found.weights, weights) < 1e-5
+
+
+def test_averaging_after_every_step_of_sgd_is_the_joined_batch(tmp_path: Path) -> None:
+    weights, _ = solo(tmp_path / "solo", batch=16)
+    found = apart(tmp_path / "apart", batch=8, strategy=Averaging(workers=2, every=1))
+    assert furthest(found.weights, weights) < 1e-5
+
+
+def trained_apart(start: nn.Module, batches: list[tuple[int, int]], lr: float = 0.1) -> list[Tensor]:
+    """What plain sgd makes of these (epoch, batch), one after the other."""
+    split = data().train
+    source = Batches(split.x, split.y, batch=8, seed=0, background=False)
+    optimizer = torch.optim.SGD(start.parameters(), lr=lr)
+    for epoch, number in batches:
+        (block,) = source.some(epoch, number, number + 1)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(start(torch.from_numpy(block.x[0])), torch.from_numpy(block.y)).backward()
+        optimizer.step()
+    return [parameter.detach().clone() for parameter in start.parameters()]
+
+
+def test_averaging_at_the_end_is_the_mean_of_workers_that_never_met(tmp_path: Path) -> None:
+    found = apart(tmp_path / "apart", strategy=Averaging(workers=2, every="end"))
+    parts = [[(epoch, batch) for epoch in range(3) for batch in half] for half in (range(6), range(6, 12))]
+    one, two = (trained_apart(net(), part) for part in parts)
+    mean = [(a + b) / 2 for a, b in zip(one, two, strict=True)]
+    assert max(float((a - b).abs().max()) for a, b in zip(found.weights.values(), mean, strict=True)) < 1e-6
+    assert [told["epoch"] for told in found.told if "epoch" in told] == [2]
+
+
+def test_an_outer_step_is_nesterovs(tmp_path: Path) -> None:
+    how = Averaging(workers=2, every=3, outer=OuterNesterov(lr=0.6, momentum=0.8))
+    found = apart(tmp_path / "apart", epochs=1, strategy=how)
+    now = [parameter.detach().clone() for parameter in net().parameters()]
+    outers = [Nesterov(tensor, lr=0.6, momentum=0.8) for tensor in now]
+    for first in (0, 6):
+        ends = []
+        for i in range(2):
+            start = net()
+            with torch.no_grad():
+                for parameter, tensor in zip(start.parameters(), now, strict=True):
+                    parameter.copy_(tensor)
+            ends.append(trained_apart(start, [(0, first + 3 * i + k) for k in range(3)]))
+        for outer, tensor, one, two in zip(outers, now, *ends, strict=True):
+            outer.step(tensor, (one + two) / 2)
+    assert max(float((a - b).abs().max()) for a, b in zip(found.weights.values(), now, strict=True)) < 1e-5
+
+
+COMPRESSIONS = {
+    "fp16": "fp16",
+    "int8": Int8(),
+    "topk": TopK(sparsity=0.8, sample=1.0),
+    "dgc": Dgc(sparsity=0.8, warmup_epochs=1, sample=1.0),
+    "powersgd": PowerSgd(rank=2),
+}
+STRATEGIES = {
+    "downpour": Downpour(workers=2, n_push=2, n_fetch=2),
+    "quorum": Quorum(workers=2, quorum=1.0),
+    "averaging": Averaging(workers=2, every=2),
+}
+
+
+def with_compression(name: str, kind: str, **more: Any) -> Any:
+    return msgspec.structs.replace(STRATEGIES[name], compress=COMPRESSIONS[kind], **more)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("kind", COMPRESSIONS)
+def test_every_strategy_learns_with_every_compression(tmp_path: Path, name: str, kind: str) -> None:
+    more = {"momentum": 0.9, "lr": 0.05, "weight_decay": 1e-3} if kind == "dgc" else {"lr": 0.2}
+    found = apart(tmp_path / "apart", epochs=6, strategy=with_compression(name, kind), **more)
+    assert found.metrics["accuracy"] > 0.75, found.metrics
+    sent = [told["team"]["bytes_in"] for told in found.told if "epoch" in told]
+    assert sent == sorted(sent) and sent[-1] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "more"),
+    [
+        ("quorum", "topk", {}),
+        ("quorum", "dgc", {}),
+        ("averaging", "topk", {}),
+        ("averaging", "powersgd", {"every": "end"}),
+        ("downpour", "topk", {"workers": 1, "overlap": False, "n_push": 1, "n_fetch": 1}),
+        ("downpour", "dgc", {"workers": 1, "overlap": False, "n_push": 1, "n_fetch": 1, "shards": 2}),
+    ],
+)
+def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(tmp_path: Path, name: str, kind: str, more: dict[str, Any]) -> None:
+    """Residuals, inner optimizers and the place within a task are kept."""
+    recipe = {"optimizer": "sgd", "momentum": 0.9, "lr": 0.05, "strategy": with_compression(name, kind, **more)}
+    whole = apart(tmp_path / "whole", **recipe)
+    parted = [
+        train_apart(tmp_path / "parted", lambda: job(tmp_path / "parted", **recipe), attempt=attempt, stop_after=stop)
+        for attempt, stop in [(1, 11), (2, 9), (3, None)]
+    ]
+    assert set(parted[0].why + parted[1].why) <= {"interrupted", "it was told to leave"}
+    assert set(parted[2].why) == {"all epochs done"}
+    assert not list((tmp_path / "parted").glob("worker-*"))
+    assert furthest(parted[2].weights, whole.weights) < 1e-6
+    assert [told["epoch"] for one in parted for told in one.told if "epoch" in told and "at" in told][-1] == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "recipe"),
+    [
+        (Quorum(workers=2, quorum=1.0), {"optimizer": "adam", "lr": 0.01}),
+        (Averaging(workers=2, every=2), {}),
+        (Averaging(workers=2, every="end", compress=TopK(sparsity=0.8, sample=1.0)), {"momentum": 0.9}),
+    ],
+)
+def test_servers_that_are_killed_repeat_rounds_and_nothing_else(tmp_path: Path, how: Any, recipe: dict[str, Any]) -> None:
+    whole = apart(tmp_path / "whole", strategy=how, **recipe)
+    killed = train_apart(tmp_path / "killed", lambda: job(tmp_path / "killed", strategy=how, **recipe), crash_after=(7, 20, 21, 33))
+    assert set(killed.why) == {"all epochs done"}
+    assert furthest(killed.weights, whole.weights) < 1e-6
+    if isinstance(how, Averaging) and how.every == "end":
+        assert killed.pushes == 2  # long work is not done again
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("overlap", [True, False])
+def test_servers_that_are_killed_get_every_push_once(tmp_path: Path, shards: int, overlap: bool) -> None:
+    how = Downpour(workers=2, shards=shards, n_push=2, n_fetch=2, overlap=overlap)
+    killed = train_apart(tmp_path / "killed", lambda: job(tmp_path / "killed", strategy=how), crash_after=(7, 20, 21, 33))
+    assert set(killed.why) == {"all epochs done"} and killed.pushes >= 18
+    assert killed.applied == [killed.pushes] * shards
+    assert killed.metrics["accuracy"] > 0.75
+    assert [told["epoch"] for told in killed.told if "epoch" in told] == sorted(told["epoch"] for told in killed.told if "epoch" in told)
+
+
+class Partly(nn.Module):
+    """A parameter that no batch ever uses, and buffers of every kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.body, self.norm = nn.Linear(6, 3), nn.BatchNorm1d(3)
+        self.unused = nn.Parameter(torch.ones(5))
+        self.register_buffer("mask", torch.tensor([True, False]))
+        self.register_buffer("large", torch.tensor(2**40 + 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.norm(self.body(x))
+        return out
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_parameter_without_a_gradient_and_buffers_are_as_in_one_process(tmp_path: Path, name: str) -> None:
+    recipe = {"optimizer": "adamw", "lr": 0.01, "weight_decay": 0.1, "model": Partly}
+    weights, _ = solo(tmp_path / "solo", **recipe)
+    found = apart(tmp_path / "apart", strategy=STRATEGIES[name], **recipe).weights
+    assert torch.equal(weights["unused"], torch.ones(5)) and torch.equal(found["unused"], torch.ones(5))
+    assert torch.equal(found["mask"], weights["mask"]) and torch.equal(found["large"], weights["large"])
+    assert int(found["norm.num_batches_tracked"]) > 0
+    assert float((found["norm.running_mean"] - weights["norm.running_mean"]).abs().max()) < 0.5
+    assert float((found["body.weight"] - weights["body.weight"]).abs().max()) > 0
