@@ -2,8 +2,9 @@
 
     LAMINAR_DATA=… python benchmarks/downpour.py [--model mlp|cnn] [--rounds 3] [--epochs 5] [--batch 256] [--n 4]
 
-`laminar build` of one layer (a hidden layer of 128, or two convolutions) on Fashion-MNIST: by one process on one thread, by one worker and one server, and by
-two workers and one server, in turns. Samples per second are those of the training epochs but the first, as the runs' own events tell.
+`laminar build` of one layer (a hidden layer of 128, or two convolutions) on Fashion-MNIST: by one process on one thread, by one worker and
+one server, and by two workers and one server, in turns. Samples per second are those of the training epochs but the first, as the runs'
+own events tell.
 `--solo` and `--server` are their optimizers and rates: Downpour's Adagrad is not solo's Adam.
 Wanted: one worker >= 0.9, two workers >= 1.7 of one process; accuracy of two workers within 1 point of it.
 """
