@@ -4,12 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint types unit test-slow docs bench clean
+.PHONY: demo test lint types unit test-slow test-cluster docs bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/laminar demo demo
 
-test: lint types unit
+# Side by side: what checks the types uses one core only, and tests wait for each other now and then.
+test: $(VENV)/.dev
+	$(MAKE) --jobs 3 lint types unit
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -19,12 +21,18 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-# Two workers at most: torch tests use one thread each.
+# Two workers at most: torch tests use one thread each. In the order of the folders: the long modules (e2e, multi) come first, so that
+# both workers have short ones left at the end.
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow" --durations=20
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not slow and not cluster" --durations=20
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
+
+# Real clusters on this machine; Spark needs Java 17.
+test-cluster: $(VENV)/.dev
+	$(BIN)/pip install --quiet -e '.[ray,spark]'
+	$(BIN)/python -m pytest -m cluster
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m tests.generate_docs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import warm
 
 # Tests run side by side on few cores: one thread each, and nothing of the user's own settings.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -125,11 +128,15 @@ class Example:
         return cli(*words, cwd=self.root, check=check, **options)
 
 
+LOADS_TORCH = ("build", "demo", "doctor", "evaluate", "export", "import", "predict")  # the other verbs start as fast by themselves
+
+
 def cli(
-    *words: str, cwd: Path, check: int | None = 0, env: dict[str, str] | None = None, timeout: float = 240
+    *words: str, cwd: Path, check: int | None = 0, env: dict[str, str] | None = None, timeout: float = 240, cold: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """Run `laminar` as a user would; `check` is the exit code expected."""
-    done = subprocess.run(
+    """Run `laminar` as a user would; `check` is the exit code expected; `cold`: torch is not loaded yet, either."""
+    run = subprocess.run if cold or words[0] not in LOADS_TORCH else warm.run
+    done = run(
         [sys.executable, "-m", "laminar", *words],
         cwd=cwd,
         env={**os.environ, **(env or {})},
@@ -177,6 +184,12 @@ def built(_built_once: Path, tmp_path: Path) -> Example:
     return Example(tmp_path / "project")
 
 
+@pytest.fixture
+def warm_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of builds in this process start with torch loaded (warm.py)."""
+    monkeypatch.setattr(subprocess, "Popen", warm.Popen)
+
+
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     """Torch tests on one thread each, whatever was set before."""
@@ -187,17 +200,19 @@ def _one_thread() -> None:
 
 
 def children() -> set[int]:
-    try:
-        return {int(p) for task in Path("/proc/self/task").iterdir() for p in (task / "children").read_text().split()}
-    except OSError:
-        return set()
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        for task in Path("/proc/self/task").iterdir():
+            with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+                found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return found
 
 
 @pytest.fixture(autouse=True)
 def _no_process_left_behind() -> Iterator[None]:
     before = children()
     yield
-    left = children() - before
+    left = {pid for pid in children() - before if not warm.ended(pid)}
     assert not left, f"processes left behind: {left}"
 
 

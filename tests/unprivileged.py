@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
+
 _VERSION = 0x20080522  # of the Linux interface: two words of 32 bits for each set
 _IGNORE_PERMISSIONS = (1 << 1) | (1 << 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 
@@ -25,10 +27,10 @@ def unprivileged(*words: str, cwd: Path, check: int | None = 0) -> subprocess.Co
     """Run Python with these arguments; `check` is the exit code expected."""
     if os.geteuid() == 0 and sys.platform != "linux":
         pytest.skip("root cannot give up its power here")
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).resolve()), *words],
+    done = warm.run(
+        [sys.executable, "-m", "tests.unprivileged", *words],
         cwd=cwd,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(Path(__file__).parents[1])},
         capture_output=True,
         text=True,
         timeout=120,
@@ -57,7 +59,6 @@ def _give_up() -> None:
 if __name__ == "__main__":
     if sys.platform == "linux":
         _give_up()
-    sys.path[0] = os.getcwd()
     if sys.argv[1] == "-c":
         exec(sys.argv[2], {"__name__": "__main__"})
     else:

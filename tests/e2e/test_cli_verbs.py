@@ -14,8 +14,8 @@ from PIL import Image
 from tests.conftest import Example, cli
 
 
-def out(example: Example, *words: str) -> Any:
-    return json.loads(example.cli(*words, "--json").stdout)
+def out(example: Example, *words: str, cold: bool = False) -> Any:
+    return json.loads(example.cli(*words, "--json", cold=cold).stdout)
 
 
 def test_build_and_status_have_the_documented_shape(example: Example) -> None:
@@ -24,7 +24,7 @@ def test_build_and_status_have_the_documented_shape(example: Example) -> None:
     assert before["layers"][0]["why"] == "never built"
     dry = out(example, "build", "--dry-run")
     assert [layer["action"] for layer in dry["layers"]] == ["build", "build"]
-    found = out(example, "build")
+    found = out(example, "build", cold=True)
     assert found["stack"] == "digits"
     for layer in found["layers"]:
         assert {"name", "id", "key", "action", "why", "seconds", "metrics"} <= set(layer)
@@ -104,13 +104,13 @@ def test_tag_show_log(built: Example) -> None:
 
 
 def test_evaluate_and_predict(built: Example, tmp_path: Path) -> None:
-    found = out(built, "evaluate", "head", "--data", "odd")
+    found = out(built, "evaluate", "head", "--data", "odd", cold=True)
     assert found["metrics"]["accuracy"] == pytest.approx(out(built, "show", "head")["metrics"]["accuracy"])
     by_source = out(built, "evaluate", "head", "--data", "digits")
     assert by_source["samples"] > found["samples"]
     Image.fromarray(np.full((20, 20), 128, np.uint8)).save(tmp_path / "a.png")
     np.save(tmp_path / "b.npy", np.zeros((2, 1, 8, 8), np.uint8))
-    rows = out(built, "predict", "head", str(tmp_path / "a.png"), str(tmp_path / "b.npy"))["predictions"]
+    rows = out(built, "predict", "head", str(tmp_path / "a.png"), str(tmp_path / "b.npy"), cold=True)["predictions"]
     assert len(rows) == 3
     assert {row["class"] for row in rows} <= {"1", "3", "5", "7", "9"}
     assert sum(rows[0]["probabilities"].values()) == pytest.approx(1)
@@ -183,7 +183,7 @@ def test_export_and_import(built: Example, tmp_path: Path) -> None:
     import torch
 
     built.cli("export", "head", str(tmp_path / "head.safetensors"))
-    built.cli("export", "head", str(tmp_path / "head.pt2"))
+    built.cli("export", "head", str(tmp_path / "head.pt2"), cold=True)
     built.cli("export", "head", str(tmp_path / "head.onnx"))
     x = torch.rand(3, 1, 8, 8)
     import laminar
@@ -198,7 +198,7 @@ def test_export_and_import(built: Example, tmp_path: Path) -> None:
     assert np.allclose(given, wanted.detach().numpy(), atol=1e-5)
     other = Example(tmp_path / "other")
     other.root.mkdir()
-    other.cli("import", str(tmp_path / "head.pt2"), "--name", "zoo/head")
+    other.cli("import", str(tmp_path / "head.pt2"), "--name", "zoo/head", cold=True)
     assert torch.allclose(laminar.load("zoo/head", other.root)(x), wanted, atol=1e-6)
     for name in ("models.py", "parts"):
         source = built.root / name
@@ -223,7 +223,7 @@ def test_verify_gc_doctor_report(built: Example) -> None:
     assert out(built, "gc", "--dry-run")["removed"] is False
     out(built, "gc")
     assert {layer["action"] for layer in out(built, "build")["layers"]} == {"cached"}
-    found = out(built, "doctor")
+    found = out(built, "doctor", cold=True)
     assert found["healthy"]
     assert {"python", "torch", "store", "stack", "bfloat16"} <= {check["name"] for check in found["checks"]}
     built.cli("report")
@@ -244,7 +244,7 @@ def test_templates_build_as_they_stand(tmp_path: Path, template: str) -> None:
 
 
 def test_demo_says_what_was_reused(tmp_path: Path) -> None:
-    done = cli("demo", "d", "-q", cwd=tmp_path)
+    done = cli("demo", "d", "-q", cwd=tmp_path, cold=True)
     assert "Reused: strokes" in done.stdout
     assert "saved" in done.stdout
     assert (tmp_path / "d" / "report.html").exists()

@@ -72,6 +72,7 @@ def test_regression(copy: Path) -> None:
     assert min(strokes.metrics["r2"], head.metrics["r2"]) > 0.9
 
 
+@pytest.mark.usefixtures("warm_workers")
 @pytest.mark.parametrize("copy", ["parallel"], indirect=True)
 def test_parallel(copy: Path) -> None:
     strokes, head = Stack.load(copy / "laminar.toml").build().layers

@@ -30,6 +30,7 @@ def test_the_tutorial(tmp_path: Path) -> None:
     Session(tmp_path / "empty", tmp_path / "home", inside=True).follow(session)
 
 
+@pytest.mark.usefixtures("warm_workers")
 @pytest.mark.parametrize("page", [page for page in HOW_TO if commands(page)], ids=lambda page: page.stem)
 def test_how_to_pages(page: Path, tmp_path: Path) -> None:
     """Each `## ` of a how-to page goes on where the one before it ended."""

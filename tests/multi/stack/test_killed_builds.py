@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -12,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from laminar.core.events import read
+from tests import warm
 from tests.conftest import Example, write_example
 
 
 def start(root: Path, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return warm.Popen(
         [sys.executable, "-m", "laminar", *words],
         cwd=root,
         stdout=subprocess.PIPE,
@@ -28,7 +30,7 @@ def start(root: Path, *words: str) -> subprocess.Popen[str]:
 
 def slow(example: Example) -> Example:
     """Many epochs, and a checkpoint after every step, so that a kill lands inside the training of the first layer."""
-    example.edit("laminar.toml", "epochs = 2", "epochs = 60")
+    example.edit("laminar.toml", "epochs = 2", "epochs = 40")
     example.edit("laminar.toml", "threads = 1", "threads = 1, checkpoint_seconds = 0")
     return example
 
@@ -43,9 +45,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_a_killed_build_goes_on_and_ends_bit_equal(example: Example, unbroken: dict[str, str], after: int) -> None:
     slow(example)
     process = start(example.root, "build", "--json")
-    events = _events(example, process)
-    while not any(e["event"] == "step" and e["step"] >= after for e in read(events)):
-        assert process.poll() is None, process.stderr.read()  # type: ignore[union-attr]
+    events = _events_after(example, process, after)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert example.cli("verify", "--json").returncode == 0
@@ -58,22 +58,21 @@ def test_a_killed_build_goes_on_and_ends_bit_equal(example: Example, unbroken: d
     assert steps == list(range(len(steps)))
 
 
-def _events(example: Example, process: subprocess.Popen[str]) -> Path:
-    """The event file of the run under way, once it is there."""
+def _events_after(example: Example, process: subprocess.Popen[str], step: int) -> Path:
+    """The event file of the run under way, once it tells of this step; looked at from time to time, as long as the build goes on."""
     while True:
-        found = list((example.root / ".laminar" / "runs").glob("*/events.jsonl")) if (example.root / ".laminar").exists() else []
-        if found:
-            return found[0]
-        assert process.poll() is None, process.stderr.read()  # type: ignore[union-attr]
-        os.sched_yield()
+        for found in (example.root / ".laminar" / "runs").glob("*/events.jsonl"):
+            if any(event["event"] == "step" and event["step"] >= step for event in read(found)):
+                return found
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.005)
+            raise AssertionError(process.communicate())
 
 
 def test_an_interrupt_keeps_a_checkpoint(example: Example, unbroken: dict[str, str]) -> None:
     slow(example)
     process = start(example.root, "build")
-    events = _events(example, process)
-    while not any(e["event"] == "step" and e["step"] >= 5 for e in read(events)):
-        assert process.poll() is None
+    _events_after(example, process, 5)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130, said
@@ -90,7 +89,7 @@ def test_two_builds_at_once_train_a_shared_layer_once(example: Example, tmp_path
     other.edit("laminar.toml", "seed = 0, threads = 1 }   # quick", "seed = 1, threads = 1 }")
     env = {"LAMINAR_STORE": str(tmp_path / "shared")}
     processes = [
-        subprocess.Popen(
+        warm.Popen(
             [sys.executable, "-m", "laminar", "build", "--json"],
             cwd=project.root,
             env={**os.environ, **env},
