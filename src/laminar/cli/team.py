@@ -13,12 +13,13 @@ from laminar.core.figures import many
 def pace(team: Mapping[str, Any]) -> str:
     """Of the `team` of a step: how fast it is just now, and what it has sent so far."""
     rates = [(team.get(f"{what}_per_second"), f"{what}/s") for what in ("steps", "samples")]
-    return ", ".join([_workers(team), *[f"{_rate(value)} {unit}" for value, unit in rates if value is not None], *_traffic(team)])
+    said = [f"{_rate(value)} {unit}" for value, unit in rates if value is not None]
+    return ", ".join([_workers(team), *said, *_shares(team), *_traffic(team)])
 
 
 def totals(team: Mapping[str, Any]) -> str:
     """Of the `team` of an epoch or of the end. What is not known, or did not happen, is left out."""
-    said = [_workers(team), *_traffic(team)]
+    said = [_workers(team), *_shares(team), *_traffic(team)]
     dropped = sum((team.get("dropped") or {}).values())
     if team.get("late"):
         said.append(f"{team['late']:,} late")
@@ -29,7 +30,9 @@ def totals(team: Mapping[str, Any]) -> str:
 
 def team_of(event: Event) -> dict[str, Any]:
     """What an epoch says of its team; empty where one process trains."""
-    found: dict[str, Any] = event.get("team") or {name: event[name] for name in ("workers", "bytes", "dense_bytes") if name in event}
+    found: dict[str, Any] = event.get("team") or {
+        name: event[name] for name in ("workers", "bytes", "dense_bytes", "shares") if name in event
+    }
     return found
 
 
@@ -72,6 +75,15 @@ class Arrivals:
 
 def _workers(team: Mapping[str, Any]) -> str:
     return many(team.get("workers") or 1, "worker")
+
+
+def _shares(team: Mapping[str, Any]) -> list[str]:
+    """Where they are measured: by rank (sync) or by worker, of many the least and the most."""
+    given = team.get("shares") or []
+    shares = [round(100 * share) for share in (given.values() if isinstance(given, Mapping) else given)]
+    if not shares:
+        return []
+    return [f"shares {'/'.join(map(str, shares)) if len(shares) <= 4 else f'{min(shares)} to {max(shares)}'} %"]
 
 
 def _traffic(team: Mapping[str, Any]) -> list[str]:

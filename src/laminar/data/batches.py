@@ -25,7 +25,7 @@ import numpy as np
 from laminar.core.seeds import derive
 from laminar.data.augment import Augment
 from laminar.data.dataset import Array
-from laminar.data.gather import Block, Buffer, Filling, Gather, Scratch
+from laminar.data.gather import Block, Buffer, Filling, Gather, RowsOf, Scratch
 from laminar.data.order import Shuffled
 from laminar.data.spec import AugmentSpec
 
@@ -47,14 +47,14 @@ class Batches:
         epochs: int | None = None,
         block_bytes: int | None = None,
         row_bytes: int | None = None,
-        part: tuple[int, int] | None = None,
+        rows: RowsOf | None = None,
         background: bool = True,
     ) -> None:
         """`epochs`: nothing is prepared after so many. `block_bytes` never changes a batch, only memory and pace.
 
         `row_bytes`: of a sample as it is stored, where `x` is something computed from it; large data is shuffled in another way, and
-        what is computed must come in the order of the samples. `part` (i, n): of every batch only the i-th of n parts, for one of n
-        processes that share the work; it may be empty. Without `background` batches are gathered when they are asked for, a few at a
+        what is computed must come in the order of the samples. `rows`: of every batch only these, for one of several processes that
+        share the work; there may be none. Without `background` batches are gathered when they are asked for, a few at a
         time: where every core has a process of its own, a thread would only hold up the others.
         """
         inputs = [x] if isinstance(x, np.ndarray) else list(x)
@@ -67,14 +67,11 @@ class Batches:
         if augment is not None and not augment.changes_nothing:
             change = Augment(augment, derive(seed, "augment"), inputs[0].shape[1:], clip=inputs[0].dtype == np.uint8)
         stored = sum(a[:1].nbytes for a in inputs) if row_bytes is None else row_bytes
-        self._gather = Gather(inputs, y, batch, seed, stored if shuffle else None, change, part or (0, 1))
-        row, own = self._gather.row_bytes, self._gather.own_rows
-        if block_bytes is None:
-            block_bytes = BLOCK if background else AT_ONCE
+        self._gather = Gather(inputs, y, batch, seed, stored if shuffle else None, change)
+        self._block_bytes = (BLOCK if background else AT_ONCE) if block_bytes is None else block_bytes
         self._background = background
-        self._per_block = min(self.count, max(1, block_bytes // max(1, row * own)))  # batches
         self._epochs = epochs
-        self._part = part or (0, 1)
+        self._rows = rows
         self._order: tuple[int, Shuffled | None] | None = None
         self._buffer: tuple[Buffer, Scratch] | None = None
         self._next = (-1, 0)
@@ -92,7 +89,7 @@ class Batches:
         if epoch < 0 or not 0 <= start_batch <= self.count:
             raise ValueError(f"epoch {epoch}, batch {start_batch} of {self.count}")
         if not self._background:
-            yield from self._in_the_foreground(epoch, start_batch, self.count, self._part)
+            yield from self._in_the_foreground(epoch, start_batch, self.count, self._rows)
             return
         first = start_batch
         while first < self.count:
@@ -112,24 +109,31 @@ class Batches:
             finally:
                 worker.free.put(buffer)
 
-    def some(self, epoch: int, first: int, last: int, part: tuple[int, int] = (0, 1)) -> Iterator[Block]:
-        """Batches `first` to `last` of an epoch, or a part of each of them: for a worker that is told from time to time what to do."""
+    def some(self, epoch: int, first: int, last: int, rows: RowsOf | None = None) -> Iterator[Block]:
+        """Batches `first` to `last` of an epoch, or these rows of each: for a process that is told from time to time what to do."""
         if epoch < 0 or not 0 <= first <= last <= self.count:
             raise ValueError(f"epoch {epoch}, batches {first} to {last} of {self.count}")
-        yield from self._in_the_foreground(epoch, first, last, part)
+        yield from self._in_the_foreground(epoch, first, last, rows)
 
-    def _in_the_foreground(self, epoch: int, first: int, end: int, part: tuple[int, int]) -> Iterator[Block]:
+    def _in_the_foreground(self, epoch: int, first: int, end: int, rows: RowsOf | None) -> Iterator[Block]:
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, self._gather.order(epoch)
-        if self._buffer is None:
-            self._buffer = self._gather.buffer(min(self._per_block * self._gather.own_rows, self.samples)), self._gather.scratch()
+        per_block, room = self._room(rows)
+        if self._buffer is None or len(self._buffer[0].y) < room:
+            self._buffer = self._gather.buffer(room), self._gather.scratch()
         order, (buffer, scratch) = self._order[1], self._buffer
         while first < end:
-            last = min(first + self._per_block, end)
-            filling = self._gather.begin(buffer, order, epoch, first, last, part)
+            last = min(first + per_block, end)
+            filling = self._gather.begin(buffer, order, epoch, first, last, rows)
             filling.work(scratch)
             yield filling.block()
             first = last
+
+    def _room(self, rows: RowsOf | None) -> tuple[int, int]:
+        """Batches of a block, and samples in them at most."""
+        most = self._gather.most(rows)
+        batches = min(self.count, max(1, self._block_bytes // max(1, self._gather.row_bytes * most)))
+        return batches, min(batches * most, self.samples)
 
     def close(self) -> None:
         """End the thread and free the buffers. Also done when the batches are forgotten, and at the end of the process."""
@@ -144,8 +148,9 @@ class Batches:
 
     def _start(self, epoch: int, first: int) -> None:
         self._stop()
-        buffers = 2 if self._per_block == self.count else 3
-        self._worker = _Worker(self._gather, self._per_block, self.count, buffers)
+        per_block, room = self._room(self._rows)
+        buffers = [self._gather.buffer(room) for _ in range(2 if per_block == self.count else 3)]
+        self._worker = _Worker(self._gather, self._rows, per_block, self.count, buffers)
         self._finalizer = weakref.finalize(self, self._worker.stop)
         self._worker.start(epoch, first, self._epochs)
         self._next = (epoch, first)
@@ -160,18 +165,17 @@ class Batches:
 class _Worker:
     """The thread, with a queue of free buffers and one of blocks that are begun. It holds no reference to the Batches it works for."""
 
-    def __init__(self, gather: Gather, per_block: int, count: int, buffers: int) -> None:
+    def __init__(self, gather: Gather, rows: RowsOf | None, per_block: int, count: int, buffers: Sequence[Buffer]) -> None:
         self.free: queue.SimpleQueue[Buffer | None] = queue.SimpleQueue()
         self._begun: queue.SimpleQueue[Filling | BaseException] = queue.SimpleQueue()
         self._stop = threading.Event()
-        self._gather, self._per_block, self._count = gather, per_block, count
-        self._buffers = buffers
+        self._gather, self._rows, self._per_block, self._count = gather, rows, per_block, count
+        for buffer in buffers:
+            self.free.put(buffer)
         self._scratch = gather.scratch()  # of whoever waits
         self._thread: threading.Thread | None = None
 
     def start(self, epoch: int, first: int, epochs: int | None) -> None:
-        for _ in range(self._buffers):
-            self.free.put(self._gather.buffer(min(self._per_block * self._gather.own_rows, len(self._gather.y))))
         self._thread = threading.Thread(target=self._work, args=(epoch, first, epochs), name="laminar-batches", daemon=True)
         self._thread.start()
 
@@ -199,7 +203,7 @@ class _Worker:
                     buffer = self.free.get()
                     if buffer is None or self._stop.is_set():
                         return
-                    filling = self._gather.begin(buffer, order, epoch, first, last, self._gather.part)
+                    filling = self._gather.begin(buffer, order, epoch, first, last, self._rows)
                     self._begun.put(filling)
                     filling.work(scratch, self._stop)
                     first = last

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -22,6 +23,8 @@ from laminar.data.room import gather, is_mapped, will_need
 
 CHUNK = 4 << 20  # bytes of gathered rows: two threads that take turns at the interpreter should not do so too often
 CHANGED_CHUNK = 1 << 20  # the same of rows that are augmented: all that this takes should stay in the processor's cache
+
+RowsOf = Callable[[int], "slice[int, int]"]  # of a batch of so many samples: those that are taken, counted in the batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +53,9 @@ Scratch = list[Array | None]  # for each input, memory for the source rows of on
 class Gather:
     """Fills buffers. Knows the data, not the threads."""
 
-    def __init__(
-        self, inputs: list[Array], y: Array, batch: int, seed: int, stored: int | None, change: Augment | None, part: tuple[int, int]
-    ) -> None:
+    def __init__(self, inputs: list[Array], y: Array, batch: int, seed: int, stored: int | None, change: Augment | None) -> None:
         """`stored`: bytes of a sample, which decide how it is shuffled; None: not at all."""
-        self.inputs, self.y, self.batch, self.part = inputs, y, batch, part
-        self.own_rows = -(-batch // part[1])  # of a batch, at most
+        self.inputs, self.y, self.batch = inputs, y, batch
         self._seed, self._stored, self.change = seed, stored, change
         self.mapped = [is_mapped(a) for a in inputs]
         self._types = [np.dtype(np.float32) if a.dtype in (np.uint8, np.float16) else a.dtype for a in inputs]
@@ -78,14 +78,23 @@ class Gather:
     def order(self, epoch: int) -> Shuffled | None:
         return Shuffled(len(self.y), self._stored, self._seed, epoch) if self._stored is not None else None
 
-    def begin(self, buffer: Buffer, order: Shuffled | None, epoch: int, first: int, last: int, part: tuple[int, int]) -> Filling:
-        """Batches first..last-1 in `buffer`: their labels, and all that is not done chunk by chunk."""
+    def most(self, taken: RowsOf | None) -> int:
+        """Rows of a batch, at most. What is taken of the last one, if it is short, may be more than of a whole one."""
+        if taken is None:
+            return self.batch
+        whole, rest = min(self.batch, len(self.y)), len(self.y) % self.batch
+        return max(part.stop - part.start for part in (taken(whole), taken(rest or whole)))
+
+    def begin(self, buffer: Buffer, order: Shuffled | None, epoch: int, first: int, last: int, taken: RowsOf | None) -> Filling:
+        """Batches first..last-1 in `buffer`: their labels, and all that is not done chunk by chunk. `taken` None: every row."""
         start, end = first * self.batch, min(last * self.batch, len(self.y))
         index = np.arange(start, end) if order is None else order.part(start, end)
-        bounds = self._bounds(first, last, part)
-        ends = list(itertools.accumulate(b - a for a, b in bounds))
-        if part[1] > 1:
-            index = index[np.concatenate([np.arange(k * self.batch + a, k * self.batch + b) for k, (a, b) in enumerate(bounds)])]
+        counts = [min(self.batch, len(self.y) - k * self.batch) for k in range(first, last)]
+        if taken is not None:
+            parts = [taken(count) for count in counts]
+            index = index[np.concatenate([np.arange(k * self.batch + p.start, k * self.batch + p.stop) for k, p in enumerate(parts)])]
+            counts = [part.stop - part.start for part in parts]
+        ends = list(itertools.accumulate(counts))
         for near, far in order.coming(end) if order is not None else ():
             for source in self.inputs:
                 will_need(source, near, far)
@@ -97,12 +106,6 @@ class Gather:
         np.take(self.y, index, axis=0, out=buffer.y[:rows], mode="clip")
         slices = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
         return Filling(self, buffer, Block([x[:rows] for x in buffer.x], buffer.y[:rows], slices, index, epoch, first))
-
-    def _bounds(self, first: int, last: int, part: tuple[int, int]) -> list[tuple[int, int]]:
-        """The own rows of each batch, counted in the batch."""
-        i, n = part
-        rows = [min(self.batch, len(self.y) - k * self.batch) for k in range(first, last)]
-        return [(count * i // n, count * (i + 1) // n) for count in rows]
 
     def chunk(self, block: Block, buffer: Buffer, start: int, stream: int, scratch: Scratch) -> None:
         rows = slice(start, min(start + self.chunk_rows, len(block.index)))

@@ -1,4 +1,4 @@
-"""A crew: processes on this machine that work together, started, listened to and ended by one chief.
+"""A crew: processes that work together, started, listened to and ended by one chief. On this machine, or where a staff puts them.
 
 Each process reads its brief (JSON) from its standard input and tells what happens by lines of JSON on a pipe of its own. The pipe ends when
 the process does, however it dies, so the chief hears of a death at once and never polls. When the chief dies, its crew is ended by
@@ -7,6 +7,8 @@ the system (Linux) or ends itself when it finds its parent gone.
     {"event": …}                        passed on to whoever listens
     {"done": …}                         the last word of a process that did its work
     {"error": {"code", "message", "hint"}}   the last word of one that could not
+
+What is said elsewhere arrives in the same form: strategies do not know where their workers are.
 """
 
 from __future__ import annotations
@@ -19,43 +21,66 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 from laminar.core.errors import LaminarError
 
 CALLED_OFF: Final = 75  # exit code of a process that left because another died
+OWN_ADDRESS: Final = "LAMINAR_ADDRESS"  # in the environment of a process on another machine: where the others can call it
+TICK: Final = 0.5  # seconds
 GRACE: Final = 10.0  # seconds that processes have to leave when they are told to
 
 
-@dataclass
-class Member:
+@dataclass(eq=False)
+class Member(ABC):
     """One process of a crew, and what is known of it."""
 
     role: str
     rank: int
-    process: subprocess.Popen[bytes]
-    pipe: int
-    rest: bytes = b""
     done: Any = None
     error: LaminarError | None = None
     ended: bool = False
 
     @property
-    def pid(self) -> int:
-        return self.process.pid
+    @abstractmethod
+    def name(self) -> str:
+        """For people: what it is, and where to look for it."""
 
     @property
-    def name(self) -> str:
-        return f"{self.role} {self.rank} (process {self.pid})"
+    @abstractmethod
+    def code(self) -> int | None:
+        """Its exit code, or minus the signal that ended it; None while it runs, or if nobody knows."""
+
+    @abstractmethod
+    def send(self, number: signal.Signals) -> None:
+        """Nothing happens if it has ended."""
+
+    @abstractmethod
+    def wait(self, timeout: float) -> bool:
+        """Until it has ended; False if it did not in so many seconds."""
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
 
     def how_it_ended(self) -> str:
-        code = self.process.returncode
+        code = self.code
         if code is not None and code < 0:
             return f"was ended by {signal.Signals(-code).name}"
         return f"left with exit code {code}"
+
+    def take(self, told: dict[str, Any]) -> Said | None:
+        """What it said: its last word is kept, anything else is for the chief."""
+        if "done" in told:
+            self.done = told["done"]
+        elif "error" in told:
+            self.error = LaminarError(told["error"]["code"], told["error"]["message"], hint=told["error"]["hint"])
+        else:
+            return Said(self, told)
+        return None
 
 
 @dataclass(frozen=True)
@@ -67,6 +92,64 @@ class Said:
 
 
 @final
+@dataclass(eq=False)
+class LocalMember(Member):
+    process: subprocess.Popen[bytes] = field(kw_only=True)
+    pipe: int = field(kw_only=True)
+    rest: bytes = b""
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def name(self) -> str:
+        return f"{self.role} {self.rank} (process {self.pid})"
+
+    @property
+    def code(self) -> int | None:
+        return self.process.returncode
+
+    def send(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+    def wait(self, timeout: float) -> bool:
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+class Staff(Protocol):
+    """Whoever starts processes on other machines (launch/staff.py). Its `fileno` is readable when there is something to hear."""
+
+    @property
+    def one_machine(self) -> bool:
+        """Are all its processes on the chief's own machine, and may look into the chief's open files?"""
+
+    @property
+    def host(self) -> str:
+        """An address of this machine that the others can call."""
+
+    def room(self, wanted: int, fewest: int | None = None) -> int:
+        """How many processes there is room for: waits for `wanted` as long as it makes sense. L406 if `fewest` do not come."""
+
+    def ship(self, job: Mapping[str, Any]) -> None:
+        """Give everybody what a job (open_job.Description as JSON) needs; before processes are started for it."""
+
+    def start(self, module: str, role: str, rank: int, brief: Mapping[str, Any], *, threads: int) -> Member: ...
+
+    def hear(self) -> Iterator[Said]: ...
+
+    def fileno(self) -> int: ...
+
+    def about(self) -> dict[str, Any]:
+        """For the layer's provenance: what started the workers, and where they were."""
+
+
+@final
 class Crew:
     """A context: nothing that was started outlives it."""
 
@@ -75,26 +158,37 @@ class Crew:
         """Words before a process's own command: what puts it into another namespace, or limits it."""
         return []
 
-    def __init__(self, *, threads: int = 1) -> None:
+    def __init__(self, *, threads: int = 1, staff: Staff | None = None) -> None:
         self.members: list[Member] = []
         self._threads = threads
         self._selector = selectors.DefaultSelector()
+        self._staff = staff
+        if staff is not None:
+            self._selector.register(staff.fileno(), selectors.EVENT_READ, None)
 
-    def start(self, module: str, role: str, rank: int, brief: dict[str, Any], *, files: Sequence[int] = ()) -> Member:
-        """Run `python -m module`; `files` are open files that the process inherits under the same numbers."""
+    def start(
+        self,
+        module: str,
+        role: str,
+        rank: int,
+        brief: Mapping[str, Any],
+        *,
+        files: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> LocalMember:
+        """Run `python -m module` here; `files` are open files that the process inherits under the same numbers."""
         read, write = os.pipe()
-        environment = os.environ | {"OMP_NUM_THREADS": str(self._threads)}
         process = subprocess.Popen(
             [*self.before(role, rank), sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=sys.stderr.fileno() if _has_file(sys.stderr) else None,  # what a model prints is no result
             pass_fds=[write, *files],
-            env=environment,
+            env=os.environ | {"OMP_NUM_THREADS": str(self._threads)} | dict(environment or {}),
             start_new_session=True,  # Ctrl-C goes to the chief, who says what is to be done
         )
         os.close(write)
         os.set_blocking(read, False)
-        member = Member(role, rank, process, read)
+        member = LocalMember(role, rank, process=process, pipe=read)
         self.members.append(member)
         self._selector.register(read, selectors.EVENT_READ, member)
         assert process.stdin is not None
@@ -103,13 +197,32 @@ class Crew:
             process.stdin.close()
         return member
 
+    def start_worker(self, module: str, rank: int, brief: Mapping[str, Any], *, files: Sequence[int] = ()) -> Member:
+        """Here, or elsewhere where there is a staff for that."""
+        if self._staff is None:
+            return self.start(module, "worker", rank, brief, files=files)
+        member = self._staff.start(module, "worker", rank, brief, threads=self._threads)
+        self.members.append(member)
+        return member
+
     def hear(self, timeout: float | None = None) -> Iterator[Said]:
         """What members said, and which of them ended, since the last time; waits for something to be heard."""
+        if self._staff is not None:  # it has to look at the clock
+            timeout = TICK if timeout is None else min(timeout, TICK)
         for key, _ in self._selector.select(timeout):
-            member: Member = key.data
-            yield from self._listen(member)
+            if isinstance(key.data, LocalMember):
+                yield from self._listen(key.data)
+        if self._staff is not None:
+            yield from self._staff.hear()
 
-    def _listen(self, member: Member) -> Iterator[Said]:
+    def also(self, file: int) -> None:
+        """Let `hear` return when there is something to read in this file, too."""
+        self._selector.register(file, selectors.EVENT_READ, None)
+
+    def no_more(self, file: int) -> None:
+        self._selector.unregister(file)
+
+    def _listen(self, member: LocalMember) -> Iterator[Said]:
         while True:
             try:
                 data = os.read(member.pipe, 1 << 16)
@@ -124,13 +237,8 @@ class Crew:
                 return
             *lines, member.rest = (member.rest + data).split(b"\n")
             for line in lines:
-                told = json.loads(line)
-                if "done" in told:
-                    member.done = told["done"]
-                elif "error" in told:
-                    member.error = LaminarError(told["error"]["code"], told["error"]["message"], hint=told["error"]["hint"])
-                else:
-                    yield Said(member, told)
+                if (said := member.take(json.loads(line))) is not None:
+                    yield said
 
     @property
     def alive(self) -> list[Member]:
@@ -138,18 +246,15 @@ class Crew:
 
     def tell_all(self, number: signal.Signals) -> None:
         for member in self.alive:
-            with contextlib.suppress(ProcessLookupError):
-                member.process.send_signal(number)
+            member.send(number)
 
     def end(self, grace: float = GRACE) -> None:
         """End whoever is left: asked first, then made to."""
         self.tell_all(signal.SIGTERM)
         for member in self.alive:
-            try:
-                member.process.wait(grace)
-            except subprocess.TimeoutExpired:
-                member.process.kill()
-                member.process.wait()
+            if not member.wait(grace):
+                member.kill()
+                member.wait(grace)
 
     def __enter__(self) -> Crew:
         return self
@@ -157,7 +262,7 @@ class Crew:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.end()
         for member in self.members:
-            if not member.ended:
+            if isinstance(member, LocalMember) and not member.ended:
                 os.close(member.pipe)
         self._selector.close()
 
@@ -170,10 +275,11 @@ class Brief:
     say: Callable[[dict[str, Any]], None] = field(repr=False)
 
 
-def read_brief() -> Brief:
-    """In a member: what it is to do, and a way to speak to the chief."""
+def read_brief(*, dies_with_chief: bool = True) -> Brief:
+    """In a member: what it is to do, and a way to speak to the chief. One that has something to put away at the end dies by itself."""
     told = json.loads(sys.stdin.buffer.read())
-    _die_with(told["chief"])
+    if dies_with_chief:
+        die_with(told["chief"])
     pipe = told["pipe"]
 
     def say(message: dict[str, Any]) -> None:
@@ -194,8 +300,8 @@ def tell_error(brief: Brief, who: str, error: Exception) -> None:
     brief.say({"error": told})
 
 
-def _die_with(chief: int) -> None:
-    """Nobody is left to hear us when the chief is gone."""
+def die_with(chief: int) -> None:
+    """Nobody is left to hear us when the process that has started us is gone."""
     if sys.platform == "linux":
         import ctypes
 

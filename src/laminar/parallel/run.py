@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from laminar.core.events import Emit
 from laminar.parallel.apart.chief import run_apart
+from laminar.parallel.crew import Staff
 from laminar.parallel.sync.chief import run_sync
 from laminar.stack.open_job import Description
 from laminar.train.job import Job, Trained
@@ -11,14 +12,14 @@ from laminar.train.loop import train
 from laminar.train.strategies import Averaging, Downpour, Quorum, Sync, strategy
 
 
-def run(job: Job, description: Description, emit: Emit) -> Trained:
-    """Train `job.model` in place by its recipe's strategy."""
+def run(job: Job, description: Description, emit: Emit, staff: Staff | None = None) -> Trained:
+    """Train `job.model` in place by its recipe's strategy; on other machines where there is a staff for that."""
     match strategy(job.recipe.strategy):
         case Downpour() as how:  # also with one worker: its servers' steps are not those of one process
-            return run_apart(job, how, description, emit)
-        case Sync() as how if how.workers > 1:
-            return run_sync(job, how, description, emit)
-        case Averaging() | Quorum() as how if how.workers > 1:
-            return run_apart(job, how, description, emit)
+            return run_apart(job, how, description, emit, staff)
+        case Sync() as how if how.workers > 1 or staff is not None:
+            return run_sync(job, how, description, emit, staff)
+        case Averaging() | Quorum() as how if how.workers > 1 or staff is not None:
+            return run_apart(job, how, description, emit, staff)
         case _:
             return train(job, emit)  # one worker is what one process does

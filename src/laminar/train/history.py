@@ -3,7 +3,8 @@
     start       step, steps, epoch, epochs, samples, threads, dtype
     resume      step, steps, epoch, epochs, why
     step        step, epoch, loss, lr                 every step; steps and epochs count from 0
-    epoch       epoch, epochs, step, train {loss, …}, test {loss, …}, seconds, samples_per_second; of a team: workers, bytes, dense_bytes
+    epoch       epoch, epochs, step, train {loss, …}, test {loss, …}, seconds, samples_per_second; of a team: workers, bytes,
+                dense_bytes, shares (measured ones)
     checkpoint  step, epoch, why                      step: how many are behind it
     worker      role, rank, pid, host                 a process that takes part, where there are several
     note        why
@@ -12,7 +13,7 @@
 
 Every event has `t`, seconds since 1970. A resumed run forgets the events after its checkpoint, so no step is told twice.
 Listeners (`emit`) get the same, with the layer's name, but of the steps only some each second; those
-of a team with `team`: workers, steps_per_second, samples_per_second, bytes (so far), staleness.
+of a team with `team`: workers, steps_per_second, samples_per_second, bytes (so far), staleness, shares (measured ones).
 """
 
 from __future__ import annotations

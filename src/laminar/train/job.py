@@ -86,3 +86,4 @@ class Trained:
     steps: int
     resumed_from: int | None = None  # step
     notes: list[str] = field(default_factory=list)
+    where: dict[str, Any] = field(default_factory=dict)  # on other machines than this: what started the workers, and their hosts

@@ -44,6 +44,7 @@ class Progress(msgspec.Struct):
     sent: int = 0  # bytes of gradients between the members of a team
     epoch_sent: int = 0  # in this epoch
     epoch_dense: int = 0  # what it would have been without compression
+    shares: list[int] = []  # rows of a batch for each member of a team, where they are measured
 
 
 @dataclass(frozen=True)

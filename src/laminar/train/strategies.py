@@ -18,6 +18,7 @@ import msgspec
 from laminar.train.compression import AnyCompression, CompressSpec, Kind, NoCompression, compression
 
 Name = Literal["solo", "sync", "averaging", "downpour", "quorum"]
+ShareOut = Literal["equal", "measured"]  # of a batch: equal parts, or by the speed that each worker was measured at (shares.py)
 
 
 class StrategySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -50,6 +51,7 @@ class ManySpec(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What every strategy with several processes has."""
 
     elastic: bool = False  # a worker that dies is started again; otherwise the run goes on with those left
+    fewest: int = 1  # workers without which it does not go on
     compress: Kind | AnyCompression = "none"
     host: str = "127.0.0.1"  # where it listens, if it does
     port: int | None = None  # and on which port (servers: this and the next ones); None: any that is free
@@ -61,6 +63,8 @@ class ManySpec(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not 1 <= self.fewest <= self.workers:
+            raise ValueError(f"strategy.fewest is {self.fewest}, but must be 1 to {self.workers}, the number of workers")
         if self.port is not None and not 1 <= self.port <= 65535:
             raise ValueError(f"strategy.port is {self.port}, but must be 1 to 65535")
         if not (self.timeout > 0 and math.isfinite(self.timeout)):
@@ -71,11 +75,13 @@ class Sync(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     """Every worker holds the model; gradients are averaged at each step."""
 
     link: Literal["memory", "gloo"] = "memory"  # shared memory of one machine, or torch.distributed between machines
+    shares: ShareOut = "equal"
 
     def key_fields(self) -> dict[str, Any] | None:
+        """With compression also the shares: what a packet leaves out depends on the rows behind it."""
         if isinstance(self.compression, NoCompression) or self.workers == 1:
             return None
-        return {"kind": self.kind, "workers": self.workers, "compress": _with_settings(self.compression)}
+        return {"kind": self.kind, "workers": self.workers, "compress": _with_settings(self.compression), **_unless_equal(self.shares)}
 
 
 class OuterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -105,6 +111,7 @@ class Averaging(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     every: int | Literal["end"] = 32  # steps of each worker
     outer: Literal["average", "nesterov"] | PlainAverage | OuterNesterov = "average"
+    shares: ShareOut = "equal"  # of the batches of a round; measured, `every` is the mean over the workers
 
     @property
     def outer_step(self) -> PlainAverage | OuterNesterov:
@@ -114,12 +121,15 @@ class Averaging(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True,
         if self.workers == 1:
             return None
         small, outer = _with_settings(self.compression), _with_settings(self.outer_step)
-        return {"kind": self.kind, "workers": self.workers, "every": self.every, "outer": outer, "compress": small}
+        found = {"kind": self.kind, "workers": self.workers, "every": self.every, "outer": outer, "compress": small}
+        return found | _unless_equal(self.shares)  # workers that make other numbers of steps apart come to another average
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.every, int) and self.every < 1:
             raise ValueError(f'strategy.every is {self.every}, but must be 1 or more steps, or "end"')
+        if self.every == "end" and self.shares == "measured":
+            raise ValueError('strategy.shares is "measured", but every = "end" is one round, dealt before anything can be measured')
 
 
 class AgeingSpec(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -165,12 +175,16 @@ class Quorum(AgeingSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     late: Literal["drop", "age"] = "drop"  # what becomes of a gradient whose round is closed
     deadline: float = 30.0  # seconds that a round waits at most
     minimum: int = 1  # gradients that a step is made of at least
+    shares: ShareOut = "equal"
 
     def key_fields(self) -> dict[str, Any] | None:
+        """Without shares, as without the deadline: they say who computes which rows, and a step is the same sum over the whole batch."""
         if self.workers == 1:
             return None
         names = ("workers", "quorum", "late", "minimum", "ageing", "max_staleness")
-        return {"kind": self.kind, **{n: getattr(self, n) for n in names}, "compress": _with_settings(self.compression)}
+        small = _with_settings(self.compression)
+        packed = {} if isinstance(self.compression, NoCompression) else _unless_equal(self.shares)
+        return {"kind": self.kind, **{n: getattr(self, n) for n in names}, "compress": small, **packed}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -198,6 +212,19 @@ def strategy(written: Name | AnyStrategy | None) -> AnyStrategy:
     if written is None:
         return Solo()
     return written if isinstance(written, StrategySpec) else BY_NAME[written]()
+
+
+def for_unlike_machines(how: AnyStrategy) -> AnyStrategy:
+    """The same with measured shares, where that changes no key: a layer is what its stack file says, wherever it is trained."""
+    if not isinstance(how, Sync | Quorum):
+        return how
+    shared: Sync | Quorum = msgspec.structs.replace(how, shares="measured")
+    return shared if shared.key_fields() == how.key_fields() else how
+
+
+def _unless_equal(shares: ShareOut) -> dict[str, Any]:
+    """For a key: equal ones are not in it, as in those of layers that were trained before there were others."""
+    return {} if shares == "equal" else {"shares": shares}
 
 
 def _with_settings(spec: CompressSpec | OuterSpec) -> dict[str, Any]:

@@ -24,6 +24,7 @@ class Step(NamedTuple):
     loss: float  # the sum over the members
     wish: int  # member 0's
     sent: int  # bytes of gradients that went from member to member, of all together
+    busy: Sequence[float] = ()  # by rank, where all told it
 
 
 class TeamOptimizer(Protocol):
@@ -33,8 +34,8 @@ class TeamOptimizer(Protocol):
     dense_bytes: int | None  # what `sent` would be for a step without compression; None: nothing goes anywhere
 
     def gradients(self) -> list[Tensor]: ...
-    def step(self, lr: float, *, loss: float = 0.0, epoch: float = 0.0, wish: int = NOTHING) -> Step:
-        """`epoch`: how many are behind, with fractions."""
+    def step(self, lr: float, *, loss: float = 0.0, epoch: float = 0.0, wish: int = NOTHING, busy: float | None = None) -> Step:
+        """`epoch`: how many are behind, with fractions. `busy`: seconds that this member has been computing; all tell, or nobody."""
         ...
 
     def zero_grad(self) -> None: ...
@@ -74,6 +75,6 @@ class Team(Protocol):
         ...
 
 
-def own_rows(rows: int, rank: int, size: int) -> slice:
+def own_rows(rows: int, rank: int, size: int) -> slice[int, int]:
     """The rows of a batch that member `rank` takes: all of them once, in order, as evenly as can be."""
     return slice(rows * rank // size, rows * (rank + 1) // size)

@@ -19,6 +19,7 @@ import pytest
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import read
+from tests import warm
 
 STACK = """\
 [stack]
@@ -91,11 +92,13 @@ class Project:
     def __init__(self, folder: Path, *, model: str = "net", epochs: int = 6, batch: int = 25, limit: int = 700, more: str = "") -> None:
         folder.mkdir(parents=True)
         self.folder = folder
+        if model == "slow":
+            more += ", checkpoint_seconds = 0.2"  # events are on disk when a checkpoint is
         (folder / "laminar.toml").write_text(STACK.format(model=model, epochs=epochs, batch=batch, limit=limit, more=more))
         (folder / "models.py").write_text(MODELS)
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
+    def start(self, *words: str, cold: bool = False) -> subprocess.Popen[str]:
+        process = (subprocess.Popen if cold else warm.Popen)(
             [sys.executable, "-m", "laminar", *words],
             cwd=self.folder,
             stdout=subprocess.PIPE,
@@ -111,8 +114,8 @@ class Project:
         out, error = process.communicate(timeout=200)
         return subprocess.CompletedProcess(words, process.returncode, out, error)
 
-    def build(self, *words: str) -> dict[str, Any]:
-        return built(self.start("build", "-q", "--json", *words))
+    def build(self, *words: str, cold: bool = False) -> dict[str, Any]:
+        return built(self.start("build", "-q", "--json", *words, cold=cold))
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         files = list((self.folder / ".laminar/runs").glob("*/events.jsonl"))
@@ -174,7 +177,7 @@ STRATEGIES = {
 @pytest.mark.parametrize("kind", STRATEGIES)
 def test_every_strategy_builds(tmp_path: Path, kind: str) -> None:
     project = Project(tmp_path / "p", more=", target = { accuracy = 0.5 }" if kind == "quorum" else "")
-    done = project.build("--strategy", STRATEGIES[kind], "--workers", "2")
+    done = project.build("--strategy", STRATEGIES[kind], "--workers", "2", cold=kind == "downpour")
     assert done["metrics"]["accuracy"] > 0.5
     project.check(len(project.events("epoch")) if kind == "quorum" else 6)
     assert sorted(project.processes("worker")) == [0, 1]
@@ -238,7 +241,7 @@ def test_a_worker_and_a_server_that_are_stopped_are_named_and_dropped(tmp_path: 
     ],
 )
 def test_interrupted_killed_and_completed(tmp_path: Path, strategy: str) -> None:
-    project = Project(tmp_path / "p", model="slow", epochs=30, more=", checkpoint_seconds = 0.3")
+    project = Project(tmp_path / "p", model="slow", epochs=30)
     words = ["build", "--json", "--strategy", strategy, "--workers", "2"]
     process = project.start(*words)
     project.until(process, lambda: len(project.processes("worker")) == 2 and work_is_done(project))
@@ -394,9 +397,7 @@ def test_regression_and_kept_features_of_a_frozen_part(tmp_path: Path, kind: str
     np.savez(tmp_path / "line.npz", x=x, y=(x[:, :1] - x[:, 1:2]).astype(np.float32))
     (tmp_path / "laminar.toml").write_text(REGRESSION.format(kind=kind))
     (tmp_path / "models.py").write_text(LINE)
-    done = subprocess.run(
-        [sys.executable, "-m", "laminar", "build", "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
-    )
+    done = warm.run([sys.executable, "-m", "laminar", "build", "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     base, head = json.loads(done.stdout)["layers"]
     assert head["metrics"]["loss"] < base["metrics"]["loss"] and head["metrics"]["r2"] > 0.5

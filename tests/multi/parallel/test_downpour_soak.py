@@ -24,6 +24,8 @@ from laminar.train.recipe import Recipe
 from laminar.train.strategies import Downpour
 from tests.multi.parallel.downpour_pusher import PLACES
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 SHARDS = 2
 PUSHER, SERVER = "tests.multi.parallel.downpour_pusher", "laminar.parallel.apart.server_process"
 
@@ -64,7 +66,7 @@ class Soak:
         return [member for member in self.crew.alive if member.role == role]
 
     def kill(self, role: str) -> None:
-        self.random.choice(self.alive(role)).process.kill()
+        self.random.choice(self.alive(role)).kill()
 
     def listen(self, seconds: float) -> None:
         """A server that died is started again, as the chief does."""
@@ -124,7 +126,7 @@ def test_no_acknowledged_update_is_lost_when_workers_and_servers_are_killed(tmp_
         while soak.alive("worker") and any(soak.acknowledged(m.rank, 0) < 400 for m in soak.alive("worker")):
             soak.listen(0.05)
         for member in soak.alive("worker"):
-            member.process.kill()
+            member.kill()
         soak.listen(0.2)
         assert soak.check() > 800
 
@@ -147,6 +149,6 @@ def test_thirty_minutes_of_joins_and_deaths(tmp_path: Path) -> None:
                 soak.kill("server")
         soak.listen(5.0)
         for member in soak.alive("worker"):
-            member.process.kill()
+            member.kill()
         soak.listen(1.0)
         print(f"{soak.check():,} acknowledged updates of {soak.joined} workers on {SHARDS} servers")

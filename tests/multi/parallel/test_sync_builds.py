@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from laminar.core.events import read
+from tests import warm
 
 STACK = """\
 [stack]
@@ -30,6 +32,30 @@ data = "digits"
 train = {{ epochs = {epochs}, batch = 50, optimizer = "{optimizer}", lr = 0.01, seed = 0, threads = 1{more} }}
 """
 
+SLOW = """\
+import os
+import time
+
+from torch import nn
+
+
+class Slow(nn.Module):
+    \"\"\"Takes its time until there is a file "fast".\"\"\"
+
+    def __init__(self, classes):
+        super().__init__()
+        self.net = nn.Sequential(nn.Flatten(), nn.Linear(64, 24), nn.ReLU(), nn.Linear(24, classes))
+
+    def forward(self, x):
+        if self.training and not os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "fast")):
+            time.sleep(0.02)
+        return self.net(x)
+
+
+def slow(classes):
+    return Slow(classes)
+"""
+
 
 def project(
     folder: Path, *, epochs: int = 4, optimizer: str = "adam", more: str = "", model: str = "laminar:mlp", args: str = "{ hidden = [24] }"
@@ -39,20 +65,36 @@ def project(
     return folder
 
 
-def laminar(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+def slow_project(folder: Path) -> Path:
+    """Its training does not end before `hurry`, and is written down all the time."""
+    made = project(folder, epochs=30, more=", checkpoint_seconds = 0.1", model="models:slow", args="{ }")
+    (made / "models.py").write_text(SLOW)
+    return made
+
+
+def hurry(folder: Path) -> None:
+    (folder / "fast").touch()
+
+
+def laminar(folder: Path, *words: str, cold: bool = False) -> subprocess.CompletedProcess[str]:
+    process = start(folder, *words, cold=cold)
+    out, error = process.communicate(timeout=200)
+    return subprocess.CompletedProcess(words, process.returncode, out, error)
+
+
+def start(folder: Path, *words: str, cold: bool = False) -> subprocess.Popen[str]:
+    return (subprocess.Popen if cold else warm.Popen)(
         [sys.executable, "-m", "laminar", *words],
         cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=200,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
-        check=False,
+        text=True,
     )
 
 
-def built(folder: Path, *words: str) -> dict[str, Any]:
-    done = laminar(folder, "build", "-q", "--json", *words)
+def built(folder: Path, *words: str, cold: bool = False) -> dict[str, Any]:
+    done = laminar(folder, "build", "-q", "--json", *words, cold=cold)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout)["layers"][0])
 
@@ -66,7 +108,7 @@ def events(folder: Path, kind: str) -> list[dict[str, Any]]:
 def test_the_losses_are_those_of_one_process(tmp_path: Path, optimizer: str, more: str) -> None:
     alone = project(tmp_path / "alone", optimizer=optimizer, more=more)
     three = project(tmp_path / "three", optimizer=optimizer, more=more)
-    one, many = built(alone), built(three, "--strategy", "sync", "--workers", "3")
+    one, many = built(alone), built(three, "--strategy", "sync", "--workers", "3", cold=optimizer == "adam")
     losses = [[event["loss"] for event in events(folder, "step")] for folder in (alone, three)]
     assert len(losses[0]) == len(losses[1]) >= 50
     assert max(abs(a - b) for a, b in zip(losses[0][:50], losses[1][:50], strict=True)) < 1e-5
@@ -80,11 +122,12 @@ def test_the_losses_are_those_of_one_process(tmp_path: Path, optimizer: str, mor
 
 @pytest.mark.parametrize(("rank", "elastic"), [(1, False), (0, True)])
 def test_a_killed_worker_does_not_end_the_training(tmp_path: Path, rank: int, elastic: bool) -> None:
-    folder = project(tmp_path / "killed", epochs=60, more=", checkpoint_seconds = 0.2")
+    folder = slow_project(tmp_path / "killed")
     words = ["--strategy", "sync", "--workers", "2", *(["--elastic"] if elastic else [])]
     process = start(folder, "build", "--json", *words)
-    pid = wait_for_step(folder, process, 60)[rank]["pid"]
+    pid = wait_for_step(folder, process, 20)[rank]["pid"]
     os.kill(pid, signal.SIGKILL)
+    hurry(folder)
     out, error = process.communicate(timeout=200)
     assert process.returncode == 0, error
     (layer,) = json.loads(out)["layers"]
@@ -98,22 +141,23 @@ def test_a_killed_worker_does_not_end_the_training(tmp_path: Path, rank: int, el
 
 
 def test_ctrl_c_keeps_the_step_and_ends_every_process(tmp_path: Path) -> None:
-    folder = project(tmp_path / "stopped", epochs=60)
+    folder = slow_project(tmp_path / "stopped")
     process = start(folder, "build", "--strategy", "sync", "--workers", "2")
-    workers = wait_for_step(folder, process, 40)
+    workers = wait_for_step(folder, process, 20)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=100)
     assert process.returncode == 130, error
     assert not any(alive(worker["pid"]) for worker in workers)
     assert events(folder, "checkpoint")[-1]["why"] == "interrupted"
     kept = events(folder, "checkpoint")[-1]["step"]
+    hurry(folder)
     again = built(folder)  # by one process, which goes on where the two stopped
     assert again["action"] == "built"
-    assert events(folder, "resume")[0]["step"] == kept >= 40
+    assert events(folder, "resume")[0]["step"] == kept >= 20
 
 
 def test_when_the_build_is_killed_its_workers_end_too(tmp_path: Path) -> None:
-    folder = project(tmp_path / "orphans", epochs=60)
+    folder = slow_project(tmp_path / "orphans")
     process = start(folder, "build", "--strategy", "sync", "--workers", "2")
     workers = wait_for_step(folder, process, 10)
     process.kill()
@@ -152,21 +196,12 @@ def test_what_cannot_be_run_is_told(tmp_path: Path, words: list[str], code: str,
     assert f"error {code}" in done.stderr and said in done.stderr and "fix:" in done.stderr
 
 
-def start(folder: Path, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "laminar", *words],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-    )
-
-
 def wait_for_step(folder: Path, process: subprocess.Popen[str], step: int) -> list[dict[str, Any]]:
     """The workers, once the training has come so far."""
     while True:
-        assert process.poll() is None, process.communicate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.02)
+            raise AssertionError(process.communicate())
         if any((folder / ".laminar/runs").glob("*/events.jsonl")):
             workers = events(folder, "worker")
             if workers and any(event["step"] >= step for event in events(folder, "checkpoint") + events(folder, "step")):

@@ -15,6 +15,8 @@ from laminar.core.errors import LaminarError
 from laminar.core.events import Event, nowhere, read
 from laminar.stack.api import Stack
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 STACK = """\
 [stack]
 name = "team"

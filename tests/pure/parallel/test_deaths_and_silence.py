@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
+import signal
 
 import pytest
 
@@ -26,16 +24,20 @@ def test_one_that_dies_again_and_again_is_given_up() -> None:
     assert deaths.add("worker 0", MOST + WITHIN + 1)  # a minute later it may try again
 
 
+class Anybody(Member):
+    """A process that does nothing."""
+
+    name, code = "anybody", None
+
+    def send(self, number: signal.Signals) -> None: ...
+
+    def wait(self, timeout: float) -> bool:
+        return True
+
+
 @pytest.fixture
-def members() -> Iterator[list[Member]]:
-    """Processes, so that they have numbers of their own."""
-    started = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(3)]
-    yield [
-        Member(role, rank, process, -1)
-        for (role, rank), process in zip([("server", 0), ("worker", 0), ("worker", 1)], started, strict=True)
-    ]
-    for process in started:
-        process.communicate()
+def members() -> list[Member]:
+    return [Anybody("server", 0), Anybody("worker", 0), Anybody("worker", 1)]
 
 
 def test_a_silent_server_is_found_once(members: list[Member]) -> None:
@@ -60,7 +62,7 @@ def test_a_worker_has_as_long_as_the_first_one_took_and_the_timeout(members: lis
     watch.started(first), watch.started(second)
     clock.advance(100.0)  # data may be large
     assert not watch.first_hello and watch.silent(members) == []
-    watch.said_hello(first.pid)
+    watch.said_hello(first)
     assert watch.first_hello
     clock.advance(4.0)
     assert watch.silent(members) == []

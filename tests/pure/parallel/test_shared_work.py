@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from laminar.core.errors import LaminarError
 from laminar.parallel.apart.cut import cut
 from laminar.parallel.apart.work import Rounds, Task, Units
+from laminar.train.shares import Speed
 
 WORKERS = "abc"
 
@@ -163,14 +164,20 @@ def test_one_worker_is_alone_in_the_beginning() -> None:
 
 
 ROUNDS = st.builds(
-    lambda batches, epochs, batch, rest, every: Rounds(
-        batches=batches, epochs=epochs, batch=batch, samples=(batches - 1) * batch + min(rest, batch), every=every
+    lambda batches, epochs, batch, rest, every, speeds: Rounds(
+        batches=batches,
+        epochs=epochs,
+        batch=batch,
+        samples=(batches - 1) * batch + min(rest, batch),
+        every=every,
+        speeds=None if speeds is None else {str(i): Speed(value=value) for i, value in enumerate(speeds)},
     ),
     st.integers(1, 9),
     st.integers(1, 3),
     st.integers(1, 6),
     st.integers(1, 6),
     st.one_of(st.none(), st.integers(1, 4)),
+    st.one_of(st.none(), st.lists(st.floats(0.01, 100), max_size=4)),  # some workers are not known yet
 )
 
 
@@ -184,11 +191,10 @@ def test_rounds_share_out_every_sample_once(rounds: Rounds, sizes: list[int]) ->
         workers = [str(i) for i in range(sizes[number % len(sizes)])]
         for task in rounds.open(number, workers).values():
             assert task.number == number and task.last is not None and task.first < task.last
-            i, n = task.part
             for batch in range(task.first, task.last):
                 rows = min(rounds.batch, rounds.samples - batch * rounds.batch)
-                own = range(rows * i // n, rows * (i + 1) // n)
-                assert len(own) or rounds.every is not None, "a worker without samples has no task"
+                own = range(rows) if task.rows is None else range(*task.rows)
+                assert len(own), "a worker without samples has no task"
                 seen += [(task.epoch, batch * rounds.batch + row) for row in own]
         if number % 3 == 1:  # closed without a step, and opened again
             seen = [one for one in seen if one[0] != rounds.position // rounds.batches or one[1] < _start(rounds)]
@@ -201,6 +207,21 @@ def test_rounds_share_out_every_sample_once(rounds: Rounds, sizes: list[int]) ->
         number += 1
     assert sorted(seen) == [(epoch, sample) for epoch in range(rounds.epochs) for sample in range(rounds.samples)]
     assert epochs == list(range(rounds.epochs))
+
+
+def test_a_round_gives_more_to_the_faster_once_their_speeds_are_known() -> None:
+    quorum = Rounds(batches=9, epochs=1, batch=90, samples=800, speeds={})
+    for samples, wanted in ((45, [(0, 45), (45, 90)]), (45, [(0, 60), (60, 90)]), (60, [(0, 60), (60, 90)])):
+        assert [task.rows for task in quorum.open(0, ["0", "1"]).values()] == wanted
+        quorum.heard("0", samples=samples, batches=1, seconds=samples / 60)
+        quorum.heard("1", samples=90 - samples, batches=1, seconds=(90 - samples) / 30)
+    quorum.position = 8  # a batch of 80
+    assert [task.rows for task in quorum.open(0, ["0", "1"]).values()] == [(0, 53), (53, 80)]
+    assert [task.rows for task in quorum.open(0, ["0", "1", "2"]).values()] == [(0, 35), (35, 53), (53, 80)]  # a new one: as the mean
+    averaging = Rounds(batches=20, epochs=1, batch=9, samples=180, every=6, speeds={"0": Speed(value=2.0), "1": Speed(value=1.0)})
+    assert [(task.first, task.last) for task in averaging.open(0, ["0", "1"]).values()] == [(0, 8), (8, 12)]
+    averaging.close()
+    assert [(task.first, task.last) for task in averaging.open(1, ["0", "1"]).values()] == [(12, 17), (17, 20)]
 
 
 def _start(rounds: Rounds) -> int:

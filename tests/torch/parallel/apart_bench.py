@@ -152,10 +152,21 @@ class Peer:
     def packet(self, *values: float) -> Packet:
         return self.compressor.encode(torch.tensor(values, dtype=torch.float32), epoch_progress=0.0)
 
-    def answer(self, round_: Round, *values: float, work: float = 1.0, loss: float = 1.0, buffers: bytes = b"") -> list[Reply]:
+    def answer(
+        self, round_: Round, *values: float, work: float = 1.0, loss: float = 1.0, seconds: float = 0.0, buffers: bytes = b""
+    ) -> list[Reply]:
         packet = self.packet(*values)
         number = round_.task.number
-        push = Push(sequence=number, base=round_.version, work=work, batches=1, round=number, loss=loss, packet=packet.nbytes)
+        push = Push(
+            sequence=number,
+            base=round_.version,
+            work=work,
+            batches=1,
+            seconds=seconds,
+            round=number,
+            loss=loss,
+            packet=packet.nbytes,
+        )
         return self.ask(push, packet.data, buffers)[0]
 
     def push(self, sequence: int, *values: float, base: int = 0, **more: Any) -> list[Reply]:

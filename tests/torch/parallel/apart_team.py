@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from laminar.core.clock import SYSTEM
+from laminar.core.clock import SYSTEM, FakeClock
 from laminar.data.dataset import Dataset, Split
 from laminar.parallel.apart import keep
 from laminar.parallel.apart.calls import Server as Call
@@ -78,10 +78,17 @@ class Outcome:
 
 
 def train_apart(
-    folder: Path, make: Callable[[], Job], *, attempt: int = 1, stop_after: int | None = None, crash_after: tuple[int, ...] = ()
+    folder: Path,
+    make: Callable[[], Job],
+    *,
+    attempt: int = 1,
+    stop_after: int | None = None,
+    crash_after: tuple[int, ...] = (),
+    row_seconds: Callable[[str], float] | None = None,
 ) -> Outcome:
     """Train until it is over. Some moments are counted by how often workers ask whether they shall leave: `stop_after`, when they shall,
-    as after Ctrl-C; `crash_after`, when every server dies as by kill -9, and is started again from its snapshot."""
+    as after Ctrl-C; `crash_after`, when every server dies as by kill -9, and is started again from its snapshot.
+    `row_seconds`: what a row takes each worker, by a clock of its own."""
     first = make()
     outcome = Outcome(first)
     how: Any = strategy(first.recipe.strategy)
@@ -130,19 +137,22 @@ def train_apart(
 
     def work(name: str) -> None:
         try:
-            trainer = Trainer(make(), plan)
+            trainer, clock = Trainer(make(), plan), SYSTEM
+            if row_seconds is not None:
+                clock = own_clock = FakeClock()
+                trainer.job.model.register_forward_pre_hook(lambda _, args: own_clock.advance(len(args[0]) * row_seconds(name)))
             calls = [Call(hub.address, TOKEN, name, 20.0) for hub in hubs]
             for call in calls:
                 call.call()
             own = OwnState(folder, name, Attempt(training="t", number=attempt))
             if isinstance(how, Downpour):
                 lines = [Line(call, layout.numel) for call, layout in zip(calls, trainer.layouts, strict=True)]
-                worker: DownpourWorker | RoundsWorker = DownpourWorker(trainer, lines, own, SYSTEM, leave)
+                worker: DownpourWorker | RoundsWorker = DownpourWorker(trainer, lines, own, clock, leave)
                 outcome.why.append(worker.run())
                 for line in lines:
                     line.close()
             else:
-                worker = RoundsWorker(trainer, calls[0], own, SYSTEM, leave)
+                worker = RoundsWorker(trainer, calls[0], own, clock, leave)
                 outcome.why.append(worker.run())
             outcome.pushes += worker.pushes
             for call in calls:

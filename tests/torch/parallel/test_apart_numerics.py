@@ -69,6 +69,33 @@ def test_a_quorum_of_all_is_one_process(tmp_path: Path, workers: int) -> None:
     assert furthest(found.weights, weights) < 1e-5
 
 
+@pytest.mark.parametrize("crash_after", [(), (30,)])
+def test_a_quorum_in_measured_shares_is_one_process(tmp_path: Path, crash_after: tuple[int, ...]) -> None:
+    recipe: dict[str, Any] = {"optimizer": "adam", "lr": 0.01, "batch": 18, "epochs": 5}
+    weights, losses = solo(tmp_path / "solo", **recipe)
+    how, folder = Quorum(workers=2, quorum=1.0, shares="measured"), tmp_path / "apart"
+    found = train_apart(
+        folder,
+        lambda: job(folder, strategy=how, **recipe),
+        row_seconds=lambda name: 0.02 if name == "0" else 0.04,
+        crash_after=crash_after,
+    )
+    if not crash_after:  # otherwise some are told twice
+        assert max(abs(a - b) for a, b in zip(found.losses, losses, strict=True)) < 1e-5
+    assert furthest(found.weights, weights) < 1e-5
+    told = [one["team"]["shares"] for one in found.told if "epoch" in one]
+    assert told[-1] == {"0": 0.6667, "1": 0.3333}
+
+
+def test_averaging_gives_more_batches_to_the_faster(tmp_path: Path) -> None:
+    how = Averaging(workers=2, every=3, shares="measured")
+    found = train_apart(tmp_path, lambda: job(tmp_path, epochs=4, strategy=how), row_seconds=lambda name: 0.02 if name == "0" else 0.04)
+    epochs = [one for one in found.told if "epoch" in one]
+    assert epochs[-1]["team"]["shares"] == {"0": 0.6667, "1": 0.3333}
+    assert [one["train"]["seen"] for one in epochs] == [96] * 4  # every sample of every epoch, by one or the other
+    assert found.metrics["accuracy"] > 0.6
+
+
 def test_averaging_after_every_step_of_sgd_is_the_joined_batch(tmp_path: Path) -> None:
     weights, _ = solo(tmp_path / "solo", batch=16)
     found = apart(tmp_path / "apart", batch=8, strategy=Averaging(workers=2, every=1))

@@ -48,14 +48,14 @@ def test_a_round_closes_when_a_share_has_answered_and_the_late_answer_changes_no
     bench = make(Quorum(workers=3, quorum=0.6))
     a, b, c = bench.peer("0"), bench.peer("1"), bench.peer("2")
     first = rounds(a, b, c)
-    assert [one.task.part for one in first] == [(0, 3), (1, 3), (2, 3)]
+    assert [one.task.rows for one in first] == [(0, 2), (2, 5), (5, 8)]
     assert a.answer(first[0], 3, 0, 0, 0, work=2) == []
     assert bench.weights() == [0, 0, 0, 0]
     (next_b,) = b.answer(first[1], 0, 3, 0, 0, work=1)
     assert isinstance(next_b, Round) and next_b.task.number == 1 and next_b.task.first == 1
     assert bench.weights() == [-2, -1, 0, 0]
     (next_c,) = c.answer(first[2], 0, 0, 9, 0)
-    assert isinstance(next_c, Round) and next_c.task == Task(number=1, first=1, last=2, part=(2, 3))
+    assert isinstance(next_c, Round) and next_c.task == Task(number=1, first=1, last=2, rows=(5, 8))
     assert bench.weights() == [-2, -1, 0, 0]
     assert bench.decisions.aggregator.statistics.dropped == {"late": 1}
 
@@ -92,7 +92,7 @@ def test_who_comes_in_the_middle_of_a_round_takes_part_in_the_next(make: Make) -
     assert b.name == "1" and b.task() is None
     (one,) = rounds(a)
     a.answer(one, 1, 0, 0, 0)
-    assert [round_.task.part for round_ in rounds(a, b)] == [(0, 2), (1, 2)]
+    assert [round_.task.rows for round_ in rounds(a, b)] == [(0, 4), (4, 8)]
 
 
 def test_when_all_have_left_a_new_one_goes_on(make: Make) -> None:
@@ -105,7 +105,7 @@ def test_when_all_have_left_a_new_one_goes_on(make: Make) -> None:
     assert bench.decisions.position == 1
     c = bench.peer()
     (two,) = rounds(c)
-    assert two.task.first == 1 and two.task.part == (0, 1)
+    assert two.task.first == 1 and two.task.rows == (0, 8)
     assert c.answer(two, 0, 1, 0, 0) == [Finished(why="all epochs done")]
 
 
@@ -127,7 +127,7 @@ def test_workers_without_samples_are_not_waited_for(make: Make, quorum: float) -
     for peer, one in zip(peers, rounds(*peers), strict=True):
         peer.answer(one, 1, 0, 0, 0)
     given = [(peer, task) for peer in peers if isinstance(task := peer.task(), Round)]
-    assert [task.task.part for _, task in given] == [(1, 3), (2, 3)]  # of two samples the first has none
+    assert [task.task.rows for _, task in given] == [(0, 1), (1, 2)]  # of two samples the first has none
     assert bench.decisions.position == 1 and not bench.decisions.finished
     for peer, task in given:
         peer.answer(task, 0, 1, 0, 0)
@@ -153,7 +153,25 @@ def test_the_first_round_does_not_wait_for_a_worker_that_will_not_come(make: Mak
     bench.turn(100.0)
     assert a.task() is None
     bench.chief(Chief(absent=["2"]))
-    assert [one.task.part for one in rounds(a, b)] == [(0, 2), (1, 2)]
+    assert [one.task.rows for one in rounds(a, b)] == [(0, 4), (4, 8)]
+
+
+def test_rows_go_by_measured_speed_also_of_answers_that_are_too_late_and_after_a_restart(make: Make) -> None:
+    bench = make(Quorum(workers=2, quorum=0.5, shares="measured"), batches=9)
+    a, b = bench.peer("0"), bench.peer("1")
+    one, two = rounds(a, b)
+    assert [one.task.rows, two.task.rows] == [(0, 4), (4, 8)]
+    (one,) = a.answer(one, 0, 0, 0, 0, work=4, seconds=1.0)
+    assert isinstance(one, Round) and one.task.rows == (0, 4)
+    (two,) = b.answer(two, 0, 0, 0, 0, work=4, seconds=3.0)  # late
+    assert bench.decisions.aggregator.statistics.dropped == {"late": 1}
+    a.answer(one, 0, 0, 0, 0, work=4, seconds=1.0)
+    assert bench.decisions.tasks["0"].rows == (0, 6)
+    assert bench.server.report.team(bench.decisions)["shares"] == {"0": 0.75, "1": 0.25}
+    bench.turn(60.0)  # it is in a snapshot
+    bench.crash()
+    bench.restart()
+    assert bench.decisions.rounds.shares == {"0": 6, "1": 2}
 
 
 def test_after_an_epoch_rounds_wait_for_the_test_however_long_it_takes(make: Make) -> None:
@@ -442,6 +460,29 @@ def test_an_answer_that_was_held_is_still_there_and_the_other_is_waited_for(make
     (next_one,) = b.answer(one, 0, 2, 0, 0)
     assert isinstance(next_one, Round) and isinstance(a.task(), Round)
     assert bench.weights() == [-1, -1, 0, 0]
+
+
+def test_an_answer_to_a_round_that_the_server_has_forgotten_does_not_stand_in_the_way_of_the_next(make: Make) -> None:
+    """Answers go by the number of their round: one that was remembered would make the right one a repetition, for ever."""
+    bench = make(Quorum(workers=2, quorum=1.0))
+    a, b = bench.peer("0"), bench.peer("1")
+    bench.server.save()
+    first = rounds(a, b)
+    a.answer(first[0], 2, 0, 0, 0)
+    b.answer(first[1], 0, 2, 0, 0)
+    (ahead,) = rounds(a)
+    assert ahead.task.number == 1
+    bench.crash()
+    bench.restart()
+    a.busy = 1
+    a.hello()
+    b.hello()
+    a.answer(ahead, 9, 9, 9, 9)
+    for expected in ([-1, -1, 0, 0], [-2, -2, 0, 0]):
+        again = rounds(a, b)
+        a.answer(again[0], 2, 0, 0, 0)
+        b.answer(again[1], 0, 2, 0, 0)
+        assert bench.weights() == expected
 
 
 def test_whoever_does_not_come_back_is_not_waited_for(make: Make) -> None:

@@ -2,7 +2,7 @@
 
 Read in this order:
 
-    plan.py, prepare.py, cut.py   what every process is told; what cannot be trained so; which tensors lie where
+    plan.py, prepare.py, cut.py   what every process knows; what cannot be trained so; which tensors lie where. brief.py: what it is told
     messages.py                   what they say to each other, over ../wire/
     work.py                       which batches are done by whom
     server.py                     a server: hears its workers and tells them what to do. Its decisions.py ask ../aggregate; its numbers.py

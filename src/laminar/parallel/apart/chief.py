@@ -7,7 +7,6 @@ started again from its snapshot.
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -18,12 +17,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, TypeVar, final
 
-import msgspec
-
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
 from laminar.parallel.apart import invitation, keep
 from laminar.parallel.apart import plan as plans
+from laminar.parallel.apart.brief import addresses, make_brief
 from laminar.parallel.apart.deaths import MOST, WITHIN, Deaths
 from laminar.parallel.apart.decisions import INTERRUPTED
 from laminar.parallel.apart.judge import Judge, Judgement
@@ -32,7 +30,7 @@ from laminar.parallel.apart.prepare import make_plan
 from laminar.parallel.apart.progress import Told
 from laminar.parallel.apart.shard import begin
 from laminar.parallel.apart.watch import Watch
-from laminar.parallel.crew import Crew, Member, Said
+from laminar.parallel.crew import Crew, LocalMember, Member, Said, Staff
 from laminar.parallel.wire.frames import Gone
 from laminar.stack.open_job import Description
 from laminar.train.borrowed import Interrupts
@@ -54,7 +52,7 @@ LONGEST: Final = 80  # letters of a folder for sockets, whose paths must be shor
 T = TypeVar("T")
 
 
-def run_apart(job: Job, how: Averaging | Downpour | Quorum, description: Description, emit: Emit) -> Trained:
+def run_apart(job: Job, how: Averaging | Downpour | Quorum, description: Description, emit: Emit, staff: Staff | None = None) -> Trained:
     """Train `job.model` in place."""
     check_target(job.recipe.target, job.data.task)
     plan, folder = make_plan(job, how), job.folder / APART
@@ -67,15 +65,18 @@ def run_apart(job: Job, how: Averaging | Downpour | Quorum, description: Descrip
         params = trainable(job.model)
         for shard in range(len(plan.shards)):
             begin(folder, plan, shard, params)
+    if staff is not None:
+        staff.room(how.workers, how.fewest if how.elastic else None)
+        staff.ship(description.to_json())
     with ExitStack() as held:
         interrupts = held.enter_context(Interrupts())
         history = History(job.folder, job.name, emit, job.clock, tensorboard=job.tensorboard, rewind=told.events if resumes else None)
         told.history = held.enter_context(history)
         threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // how.workers)
-        crew = held.enter_context(Crew(threads=threads))
+        crew = held.enter_context(Crew(threads=threads, staff=staff))
         place = "/tmp" if len(tempfile.gettempdir()) > LONGEST else None
         short = held.enter_context(tempfile.TemporaryDirectory(prefix="laminar-", dir=place))
-        chief = _Chief(job, plan, description, told, crew, interrupts, folder, Path(short), threads)
+        chief = _Chief(job, plan, description, told, crew, interrupts, folder, Path(short), threads, staff)
         held.callback(chief.close)
         return chief.run(resumes)
 
@@ -93,24 +94,12 @@ class _Chief:
         folder: Path,
         short: Path,
         threads: int,
+        staff: Staff | None,
     ) -> None:
         self.job, self.plan, self.how, self.told, self.crew, self.interrupts = job, plan, plan.how, told, crew, interrupts
         self.folder, self.now = folder, job.clock.monotonic
-        token, shards = secrets.token_hex(16), len(plan.shards)
-        if self.how.port is None:
-            addresses = [f"unix:{short / str(shard)}" for shard in range(shards)]
-        else:
-            addresses = [f"{self.how.host}:{self.how.port + shard}" for shard in range(shards)]
-        self.brief: dict[str, Any] = {
-            "plan": plans.to_json(plan),
-            "job": description.to_json(),
-            "attempt": msgspec.to_builtins(told.attempt),
-            "token": token,
-            "addresses": addresses,
-            "folder": str(folder),
-            "threads": threads,
-        }
-        self.judge = Judge(job, plan, addresses, token, self.how.timeout)
+        self.brief = make_brief(plan, description, told.attempt, folder, threads, addresses(plan, short, staff))
+        self.judge = Judge(job, plan, self.brief["addresses"], self.brief["token"], self.how.timeout)
         self.judging: tuple[dict[str, Any], Future[Judgement]] | None = None
         self.to_judge: list[dict[str, Any]] = []
         self.deaths = Deaths()
@@ -169,7 +158,7 @@ class _Chief:
             samples, threads = len(self.job.data.train), self.brief["threads"]
             told.history.tell("start", **fields, samples=samples, threads=threads, dtype=self.job.recipe.dtype)
         for member in self.crew.alive:
-            self._announce("server", member.rank, member.pid, socket.gethostname())
+            self._announce_server(member)
         told.save()
         invitation.write(self.folder, self.brief)
         for rank in range(self.how.workers):
@@ -180,10 +169,14 @@ class _Chief:
         self.watch.started(member)
 
     def _start_worker(self, rank: int) -> None:
-        self.watch.started(self.crew.start(WORKER, "worker", rank, self.brief))
+        self.watch.started(self.crew.start_worker(WORKER, rank, self.brief))
 
     def _workers(self) -> list[Member]:
         return [member for member in self.crew.alive if member.role == "worker"]
+
+    def _announce_server(self, member: Member) -> None:
+        assert isinstance(member, LocalMember)
+        self._announce("server", member.rank, member.pid, socket.gethostname())
 
     def _announce(self, role: str, rank: int, pid: int, host: str) -> None:
         if (role, rank, pid) not in self.told.announced:  # a worker says hello again to a server that was restarted
@@ -205,10 +198,11 @@ class _Chief:
         told, event = self.told, said.event
         assert told.history is not None and event is not None
         match event:
-            case {"listening": _}:
+            case {"listening": address}:
                 self.listening.add(said.member.rank)
+                self.brief["addresses"][said.member.rank] = address
                 if told.announced:  # it takes the place of one that died
-                    self._announce("server", said.member.rank, said.member.pid, socket.gethostname())
+                    self._announce_server(said.member)
                     self.unsaid.add(said.member.rank)
             case {"steps": _}:
                 told.steps(event)
@@ -227,9 +221,10 @@ class _Chief:
             case {"joined": worker, "at": at}:
                 if not self.watch.first_hello:
                     self.tick = min(self.now(), at)  # opening the data is no training
-                if worker["pid"] not in {member.pid for member in self.crew.members}:
+                ours = next((member for member in self._workers() if member.rank == worker["rank"]), None)
+                if ours is None:
                     self.guests.add(str(worker["rank"]))
-                self.watch.said_hello(worker["pid"])
+                self.watch.said_hello(ours)
                 self._announce(**worker)
             case {"gone": worker}:
                 self.guests.discard(worker)
@@ -237,7 +232,7 @@ class _Chief:
                 members = [member for member in self._workers() if str(member.rank) == worker]
                 told.note(f"worker {worker} {why}, and {'was ended' if members else 'was left behind'}")
                 for member in members:
-                    member.process.kill()
+                    member.kill()
             case {"note": why}:
                 told.history.tell("note", why=why)
             case _:
@@ -246,7 +241,7 @@ class _Chief:
     def _end_silent(self) -> None:
         for member, why in self.watch.silent(self.crew.alive):
             self.told.note(f"{member.name} {why}, and was ended")
-            member.process.kill()
+            member.kill()
 
     def _ended(self, member: Member) -> None:
         self.watch.ended(member)
@@ -267,10 +262,11 @@ class _Chief:
         if again:
             self._start_server(member.rank, again=True) if member.role == "server" else self._start_worker(member.rank)
             return
-        if member.role == "server" or not (self._workers() or self.guests):
+        if member.role == "server" or len(self._workers()) + len(self.guests) < self.how.fewest:
+            left = f"no {member.role} is" if member.role == "server" or self.how.fewest == 1 else "too few workers are"
             raise LaminarError(
                 "L608",
-                f"no {member.role} is left: {'; '.join(self.told.notes[-3:])}",
+                f"{left} left: {'; '.join(self.told.notes[-3:])}",
                 hint="look at the machine's log, then laminar build again",
             )
         self.absent.add(str(member.rank))
@@ -335,7 +331,7 @@ class _Chief:
             for shard in range(len(self.plan.shards)):
                 self._tell(shard)
         for member in self._workers():
-            member.process.send_signal(signal.SIGUSR1)
+            member.send(signal.SIGUSR1)
 
     def _keep(self) -> None:
         assert self.told.history is not None

@@ -31,10 +31,12 @@ from laminar.parallel.apart.plan import Plan, rules
 from laminar.parallel.apart.report import Report
 from laminar.parallel.apart.shard import make_numbers
 from laminar.parallel.apart.work import Rounds, Task, Units
+from laminar.train.shares import Speed
 from laminar.train.strategies import Averaging, Downpour
 
 INTERRUPTED: Final = "interrupted"
 REPEATED: Final = "repeated"
+TO_COME: Final = "future"
 AHEAD: Final = 1  # epochs of downpour that may wait for their test: a target that is reached is not to be found out long after
 NOTHING: Final = 1e-9  # what an answer without samples counts for
 
@@ -52,7 +54,10 @@ class Decisions:
             self.units = Units(batches=plan.batches, epochs=recipe.epochs, size=plan.unit, alone=self.how.warm_start)
         else:
             every = None if not isinstance(self.how, Averaging) else 0 if self.how.every == "end" else self.how.every
-            self.rounds = Rounds(batches=plan.batches, epochs=recipe.epochs, batch=recipe.batch, samples=plan.samples, every=every)
+            speeds: dict[str, Speed] | None = {} if self.how.shares == "measured" else None
+            self.rounds = Rounds(
+                batches=plan.batches, epochs=recipe.epochs, batch=recipe.batch, samples=plan.samples, every=every, speeds=speeds
+            )
         self.tasks: dict[str, Task] = {}  # of the open round
         self.round = -1
         self.finished = ""  # why there is nothing more to do
@@ -82,16 +87,22 @@ class Decisions:
         """Why it was not taken; empty: it was. BadPacket, before anything is done, if it is none."""
         name, now = f"{worker}/{said.sequence}", self.clock.monotonic()
         self.numbers.check(name, packet)
+        if self.rounds is not None and said.round is not None and said.round > self.round:
+            return TO_COME  # this server went back to its snapshot. Not remembered: the round will come again, and its answer by this number
         self.numbers.told_idle(said.idle)
         self._fate, known = "", name in self.pushes
         self.pushes.setdefault(name, (said.batches, said.loss))
         base = min(said.base, self.aggregator.version)  # a server that went back to its snapshot is behind its workers
+        self.report.tally(said.epoch, said.tally)  # first: with this push the epoch may be over, and told
         self._on(Gradient(worker, said.sequence, base, name, now, round=said.round, work=said.work), (name, packet))
         if not self._fate:
             self.numbers.take_buffers(worker, buffers)
-            self.report.tally(said.epoch, said.tally)
-        elif not known:
-            self.pushes.pop(name, None)
+        else:
+            self.report.tally(said.epoch, {what: -value for what, value in said.tally.items()})
+            if not known:
+                self.pushes.pop(name, None)
+        if self.rounds is not None and self._fate != REPEATED:  # also of one that came too late: then it needs less to do
+            self.rounds.heard(worker, samples=said.work, batches=said.batches, seconds=said.seconds)
         if self.units is not None and said.unit is not None and self._fate != REPEATED:
             self.units.advance(said.unit, worker, said.batches)
         return self._fate

@@ -137,6 +137,7 @@ class Report:
         }
         if decisions.rounds is not None:
             found |= {"rounds": statistics.rounds, "late": statistics.late, "missing": dict(sorted(self._missing.items()))}
+            found |= decisions.rounds.told_shares()
         return found
 
     def _bytes(self) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from laminar.core.errors import LaminarError
 from laminar.data.batches import Batches
+from laminar.data.gather import RowsOf
 from laminar.model.author_errors import raised_at
 from laminar.parallel.apart.plan import Plan
 from laminar.parallel.apart.work import Task
@@ -67,7 +68,7 @@ class Trainer:
     def batches(self, task: Task) -> Iterator[tuple[int, list[Tensor], Tensor]]:
         """Of a task: the number of the batch in its epoch, inputs, targets."""
         assert task.last is not None
-        for block in self._batches.some(task.epoch, task.first, task.last, task.part):
+        for block in self._batches.some(task.epoch, task.first, task.last, None if task.rows is None else _just(*task.rows)):
             tensors = [torch.from_numpy(array) for array in (*block.x, block.y)]
             for number, rows in enumerate(block.slices, block.first):
                 *inputs, targets = [tensor[rows] for tensor in tensors]
@@ -156,6 +157,10 @@ class Trainer:
     def load_buffers(self, data: memoryview) -> None:
         load_buffers(self.buffers, data)
         self._buffers_before = self._flat_buffers()
+
+
+def _just(start: int, stop: int) -> RowsOf:
+    return lambda _: slice(start, stop)
 
 
 @torch.no_grad()

@@ -15,9 +15,9 @@ class Watch:
 
     def __init__(self, timeout: float, now: Callable[[], float]) -> None:
         self._timeout, self._now = timeout, now
-        self._began: dict[int, float] = {}  # by process: when it was started
-        self._heard: dict[int, float] = {}
-        self._greeted: set[int] = set()
+        self._began: dict[Member, float] = {}  # when it was started
+        self._heard: dict[Member, float] = {}
+        self._greeted: set[Member] = set()
         self._opening: float | None = None  # seconds from the start of a worker to its hello
 
     @property
@@ -25,32 +25,34 @@ class Watch:
         return self._opening is not None
 
     def started(self, member: Member) -> None:
-        self._began[member.pid] = self._heard[member.pid] = self._now()
+        self._began[member] = self._heard[member] = self._now()
 
     def heard(self, member: Member) -> None:
-        self._heard[member.pid] = self._now()
+        self._heard[member] = self._now()
 
-    def said_hello(self, pid: int) -> None:
-        self._greeted.add(pid)
+    def said_hello(self, member: Member | None) -> None:
+        """None: a worker that somebody else has started."""
+        if member is not None:
+            self._greeted.add(member)
         if self._opening is None:
-            self._opening = self._now() - self._began.get(pid, self._now())
+            self._opening = self._now() - self._began[member] if member in self._began else 0.0
 
     def ended(self, member: Member) -> None:
         for known in (self._began, self._heard):
-            known.pop(member.pid, None)
+            known.pop(member, None)
 
     def silent(self, members: Iterable[Member]) -> list[tuple[Member, str]]:
         """Who, and what is to be said of it. Told once."""
         found, now = [], self._now()
         for member in members:
-            if member.pid not in self._began:
+            if member not in self._began:
                 continue
-            if member.role == "server" and now - self._heard[member.pid] > self._timeout:
+            if member.role == "server" and now - self._heard[member] > self._timeout:
                 found.append((member, f"said nothing for {self._timeout:g} s"))
-            elif member.role == "worker" and member.pid not in self._greeted and self._opening is not None:
+            elif member.role == "worker" and member not in self._greeted and self._opening is not None:
                 allowed = self._opening + self._timeout
-                if now - self._began[member.pid] > allowed:
+                if now - self._began[member] > allowed:
                     found.append((member, f"was not ready after {allowed:.0f} s"))
         for member, _ in found:
-            del self._began[member.pid]
+            del self._began[member]
         return found

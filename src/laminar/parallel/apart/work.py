@@ -6,18 +6,22 @@ Rounds    quorum: each worker a part of the batch; averaging: each worker some b
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
 
+from laminar.train.shares import Speed, apportion, least_of, rebalanced
+
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """Batches `first` to `last` of an epoch, and of each the `part[0]`-th of `part[1]` parts. `last` None: the own part of all epochs."""
+    """Batches `first` to `last` of an epoch, or these rows of a batch. `last` None: the `part[0]`-th of `part[1]` parts of all epochs."""
 
     number: int
     epoch: int = 0
     first: int = 0
     last: int | None = None
+    rows: tuple[int, int] | None = None
     part: tuple[int, int] = (0, 1)
 
 
@@ -130,7 +134,10 @@ class Units(msgspec.Struct, kw_only=True):
 
 
 class Rounds(msgspec.Struct, kw_only=True):
-    """What each worker does in a round. `every` None: parts of one batch; a number: so many batches each; 0: its part of everything."""
+    """What each worker does in a round. `every` None: parts of one batch; a number: so many batches each; 0: its part of everything.
+
+    Parts are equal; or, where speeds are kept, as large as their workers are fast, and then `every` is a mean.
+    """
 
     batches: int  # in an epoch
     epochs: int
@@ -139,10 +146,17 @@ class Rounds(msgspec.Struct, kw_only=True):
     every: int | None = None
     position: int = 0  # batches behind, over all epochs; the next round begins here
     ahead: int = 0  # batches of the open round
+    speeds: dict[str, Speed] | None = None  # of each worker: rows a second, or batches. None: all have equal shares
+    shares: dict[str, int] = {}  # measured: of a batch, or of the batches of a round, as they were dealt last
 
     @property
     def finished(self) -> bool:
         return self.position >= self.batches * self.epochs
+
+    def heard(self, worker: str, *, samples: float, batches: int, seconds: float) -> None:
+        """A worker has computed for so long."""
+        if self.speeds is not None:
+            self.speeds.setdefault(worker, Speed()).observe(samples if self.every is None else batches, seconds)
 
     def open(self, number: int, workers: Sequence[str]) -> dict[str, Task]:
         """The tasks of a round, by worker. Where there is not enough to share, some have none."""
@@ -151,20 +165,36 @@ class Rounds(msgspec.Struct, kw_only=True):
         if self.every is None:
             self.ahead, rows = 1, min(self.batch, self.samples - first * self.batch)
             return {
-                worker: Task(number=number, epoch=epoch, first=first, last=first + 1, part=(i, count))
-                for i, worker in enumerate(workers)
-                if rows * i // count < rows * (i + 1) // count
+                worker: Task(number=number, epoch=epoch, first=first, last=first + 1, rows=(a, b))
+                for worker, (a, b) in self._cut(workers, self.batch, rows, least_of(rows, count)).items()
+                if a < b
             }
         if not self.every:
             self.ahead = self.batches * self.epochs
             return {worker: Task(number=number, part=(i, count)) for i, worker in enumerate(workers)}
         self.ahead = min(self.every * count, self.batches - first)
-        bounds = [first + self.ahead * i // count for i in range(count + 1)]
         return {
-            worker: Task(number=number, epoch=epoch, first=a, last=b)
-            for worker, a, b in zip(workers, bounds, bounds[1:], strict=False)
+            worker: Task(number=number, epoch=epoch, first=first + a, last=first + b)
+            for worker, (a, b) in self._cut(workers, self.every * count, self.ahead, min(1, self.ahead // count)).items()
             if a < b
         }
+
+    def told_shares(self) -> dict[str, dict[str, float]]:
+        """Where they are measured: the share of each worker, as it was dealt last."""
+        whole = sum(self.shares.values())
+        return {"shares": {worker: round(share / whole, 4) for worker, share in self.shares.items()}} if whole else {}
+
+    def _cut(self, workers: Sequence[str], whole: int, now: int, least: int) -> dict[str, tuple[int, int]]:
+        """`now` things, of which there are usually `whole`, for each worker from where to where."""
+        count = len(workers)
+        bounds = [now * i // count for i in range(count + 1)]
+        if self.speeds is not None:
+            known = [self.speeds[worker].value if worker in self.speeds else 0.0 for worker in workers]
+            before = [self.shares[worker] for worker in workers] if set(workers) == set(self.shares) else apportion(whole, [1] * count)
+            shares = rebalanced(before, known, min(1, whole // count))
+            self.shares = dict(zip(workers, shares, strict=True))
+            bounds = list(itertools.accumulate(apportion(now, shares, least), initial=0))
+        return {worker: (a, b) for worker, a, b in zip(workers, bounds, bounds[1:], strict=False)}
 
     def close(self) -> int | None:
         """The round made its step. The epoch that is complete with it; None: none is."""

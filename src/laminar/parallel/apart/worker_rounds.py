@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import final
+from typing import Final, final
 
 import torch
 from torch import Tensor
@@ -21,6 +21,8 @@ from laminar.parallel.apart.trainer import Trainer
 from laminar.parallel.apart.work import Task
 from laminar.parallel.restore import under
 from laminar.train.strategies import Averaging
+
+PLACE: Final = ("epoch", "batch", "samples", "batches", "total", "seconds")  # within a task
 
 
 @final
@@ -72,10 +74,11 @@ class RoundsWorker:
             self.trainer.load_buffers(payload[size:])
 
     def _gradient(self, said: Round) -> None:
-        task = said.task
+        task, began = said.task, self.clock.monotonic()
         ((batch, inputs, targets),) = self.trainer.batches(task)
         loss = self.trainer.gradient(task.epoch, batch, inputs, targets)
-        self._push(said, self.trainer.grads[0], len(targets), 1, loss, task.epoch + batch / self.trainer.plan.batches)
+        seconds = self.clock.monotonic() - began
+        self._push(said, self.trainer.grads[0], len(targets), 1, loss, task.epoch + batch / self.trainer.plan.batches, seconds)
 
     def _distance(self, said: Round) -> bool:
         """Train apart; then tell how far it led, from where all began. False: it left before."""
@@ -83,14 +86,14 @@ class RoundsWorker:
         trainer, row, task = self.trainer, self.trainer.rows[0], said.task
         self.start.copy_(row)
         start = zlib.crc32(row.numpy().tobytes())
-        epoch, batch, samples, batches, total = task.epoch, task.first, 0, 0, 0.0  # the next one, and what is behind
+        epoch, batch, samples, batches, total, seconds = task.epoch, task.first, 0, 0, 0.0, 0.0  # the next one, and what is behind
         if (saved := self.saved) is not None and saved.task == task and saved.start == start:  # it was interrupted within this very task
             self._restore(saved)
             row.copy_(saved.tensors["row"])
-            epoch, batch, samples, batches, total = (saved.state[name] for name in ("epoch", "batch", "samples", "batches", "total"))
+            epoch, batch, samples, batches, total, seconds = (saved.state[name] for name in PLACE)
             trainer.tally.load(saved.state["tally"])
         self.saved = None
-        left = self._all(task, epoch, batch)
+        began, left = self.clock.monotonic() - seconds, self._all(task, epoch, batch)
         for epoch, batch, inputs, targets in left:
             loss = trainer.gradient(epoch, batch, inputs, targets)
             self.inner.leave_alone(trainer.idle(0))
@@ -99,7 +102,7 @@ class RoundsWorker:
             self.batches += 1
             now, leave = self.clock.monotonic(), self.leave()
             if leave or now - self.kept_at >= trainer.job.recipe.checkpoint_seconds:
-                place = {"epoch": epoch, "batch": batch + 1, "samples": samples, "batches": batches, "total": total}
+                place = dict(zip(PLACE, (epoch, batch + 1, samples, batches, total, now - began), strict=True))
                 self.own.save(self._tensors() | {"row": row}, {**place, "tally": trainer.tally.state()}, task=task, start=start)
                 self.kept_at = self.clock.monotonic()
             if leave:
@@ -110,7 +113,8 @@ class RoundsWorker:
                     self.server.call()
         if not bool(torch.isfinite(row).all()):
             raise trainer.diverged("a parameter is no longer finite", epoch, batch)
-        self._push(said, torch.sub(self.start, row), samples, batches, total / max(1, batches), epoch + (batch + 1) / trainer.plan.batches)
+        progress, seconds = epoch + (batch + 1) / trainer.plan.batches, self.clock.monotonic() - began
+        self._push(said, torch.sub(self.start, row), samples, batches, total / max(1, batches), progress, seconds)
         self.own.forget()
         return True
 
@@ -125,13 +129,14 @@ class RoundsWorker:
             for number, inputs, targets in self.trainer.batches(Task(number=0, epoch=at, first=begin, last=last)):
                 yield at, number, inputs, targets
 
-    def _push(self, said: Round, value: Tensor, samples: int, batches: int, loss: float, progress: float) -> None:
+    def _push(self, said: Round, value: Tensor, samples: int, batches: int, loss: float, progress: float, seconds: float) -> None:
         packet = self.compressor.encode(value, epoch_progress=progress, weights=self.trainer.rows[0])
         push = Push(
             sequence=said.task.number,
             base=said.version,
             work=samples,
             batches=batches,
+            seconds=seconds,
             round=said.task.number,
             loss=loss,
             tally=self.trainer.told(),

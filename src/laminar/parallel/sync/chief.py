@@ -14,7 +14,8 @@ import torch
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
-from laminar.parallel.crew import CALLED_OFF, GRACE, Crew
+from laminar.core.figures import many
+from laminar.parallel.crew import CALLED_OFF, GRACE, Crew, Staff
 from laminar.parallel.sync.links import lay
 from laminar.stack.open_job import Description
 from laminar.train import checkpoint
@@ -26,12 +27,14 @@ MODULE: Final = "laminar.parallel.sync.member"
 DEATHS: Final = 20  # after which it is no bad luck
 
 
-def run_sync(job: Job, how: Sync, description: Description, emit: Emit) -> Trained:
+def run_sync(job: Job, how: Sync, description: Description, emit: Emit, staff: Staff | None = None) -> Trained:
     _refuse(job, how)
     size = how.workers
     notes: list[str] = []
     while True:
-        ended = _attempt(job, how, size, description, emit)
+        if staff is not None:
+            size = staff.room(size, how.fewest if how.elastic or notes else None)
+        ended = _attempt(job, how, size, description, emit, staff)
         if isinstance(ended, Trained):
             ended.notes[:0] = notes
             _take_over(job)
@@ -42,24 +45,30 @@ def run_sync(job: Job, how: Sync, description: Description, emit: Emit) -> Train
             size -= 1
         notes.append(f"{ended}; training went on from step {step} with {size} worker{'' if size == 1 else 's'}")
         emit({"event": "note", "layer": job.name, "why": notes[-1]})
-        if size < 1 or len(notes) > DEATHS:
-            raise LaminarError(
-                "L608", f"no worker is left: {'; '.join(notes[-3:])}", hint="look at the machine's log, then laminar build again"
+        if size < how.fewest or len(notes) > DEATHS:
+            left = (
+                f"{many(size, 'worker')} of the {how.fewest} that are needed {'is' if size == 1 else 'are'} left"
+                if size
+                else "no worker is left"
             )
+            raise LaminarError("L608", f"{left}: {'; '.join(notes[-3:])}", hint="look at the machine's log, then laminar build again")
 
 
-def _attempt(job: Job, how: Sync, size: int, description: Description, emit: Emit) -> Trained | str:
+def _attempt(job: Job, how: Sync, size: int, description: Description, emit: Emit, staff: Staff | None) -> Trained | str:
     """One team until it is done, or someone died or stalled: who, and how it ended."""
     threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // size)
-    link = lay(job, how, size)
-    brief = {"job": description.to_json(), "size": size, "link": link.told, "timeout": how.timeout, "threads": threads}
+    told = description.to_json()
+    if staff is not None:
+        staff.ship(told)  # with the checkpoint to go on from
+    link = lay(job, how, size, staff)
+    brief = {"job": told, "size": size, "link": link.told, "timeout": how.timeout, "threads": threads}
     lost: str | None = None
     asked = False
     latest: float | None = None  # by then all have left, once one has
     try:
-        with Crew(threads=threads) as crew:
+        with Crew(threads=threads, staff=staff) as crew:
             for rank in range(size):
-                crew.start(MODULE, "worker", rank, brief, files=link.files)
+                crew.start_worker(MODULE, rank, brief, files=link.files)
             while crew.alive:
                 try:
                     for said in crew.hear(None if latest is None else max(0.0, latest - time.monotonic())):
@@ -68,17 +77,17 @@ def _attempt(job: Job, how: Sync, size: int, description: Description, emit: Emi
                         elif said.member.done is None:
                             link.call_off()
                             latest = latest or time.monotonic() + min(GRACE, how.timeout)
-                            if said.member.process.returncode not in (CALLED_OFF, 128 + signal.SIGINT):
+                            if said.member.code not in (CALLED_OFF, 128 + signal.SIGINT):
                                 lost = lost or f"{said.member.name} {said.member.how_it_ended()}"
                     if latest is not None and time.monotonic() >= latest:
                         for member in crew.alive:  # stopped, or computing for too long
                             lost = lost or f"{member.name} was not heard of for {how.timeout:g} seconds"
-                            member.process.kill()
+                            member.kill()
                 except KeyboardInterrupt:
                     if asked:
                         raise
                     asked = True
-                    crew.members[0].process.send_signal(signal.SIGINT)
+                    crew.members[0].send(signal.SIGINT)
             if asked:
                 raise KeyboardInterrupt
             for member in crew.members:

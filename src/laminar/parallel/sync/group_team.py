@@ -23,7 +23,7 @@ from laminar.train.recipe import Recipe
 from laminar.train.team import NOTHING, Step
 
 LOSS, WISH = 0, 1
-HEAD: Final = 2  # then: bytes of each member's packet, and for each parameter whether it has a gradient
+HEAD: Final = 2  # then: bytes of each member's packet, for each parameter whether it has a gradient, and now and then who was busy how long
 
 
 @final
@@ -85,17 +85,20 @@ class GroupOptimizer:
         return self._optimizer.gradients()
 
     @torch.no_grad()
-    def step(self, lr: float, *, loss: float = 0.0, epoch: float = 0.0, wish: int = NOTHING) -> Step:
+    def step(self, lr: float, *, loss: float = 0.0, epoch: float = 0.0, wish: int = NOTHING, busy: float | None = None) -> Step:
+        rank, size = self._group.rank, self._group.size
         grads = [p.grad for p in self._list]
-        told = [loss, wish if not self._group.rank else NOTHING, *([0.0] * self._group.size), *(float(g is not None) for g in grads)]
+        times = [] if busy is None else [busy if member == rank else 0.0 for member in range(size)]
+        told = [loss, wish if not rank else NOTHING, *([0.0] * size), *(float(g is not None) for g in grads), *times]
         if self.buckets is not None:
             heard = self._sum(self.buckets, told)
             sums, sent = self.buckets.views, self.dense_bytes or 0
         else:
             assert self._small is not None
             heard = self._compressed(self._small, grads, told, epoch)
-            sums, sent = self._small.result, int(sum(heard[HEAD : HEAD + self._group.size]))
-        for p, have, total in zip(self._list, heard[HEAD + self._group.size :], sums, strict=True):
+            sums, sent = self._small.result, int(sum(heard[HEAD : HEAD + size]))
+        behind = HEAD + size + len(grads)
+        for p, have, total in zip(self._list, heard[HEAD + size : behind], sums, strict=True):
             # nobody has a gradient of it, and nothing was kept back: it is left alone, as one process leaves it
             p.grad = total if have or (self._small is not None and bool(total.any())) else None
         if self._clip is not None:
@@ -103,7 +106,7 @@ class GroupOptimizer:
             if not math.isfinite(norm):
                 raise LaminarError("L601", f"the norm of the gradients is {norm}", hint="lower lr in train")
         self._optimizer.step(lr)
-        return Step(heard[LOSS], int(heard[WISH]), sent)
+        return Step(heard[LOSS], int(heard[WISH]), sent, heard[behind:])
 
     def _sum(self, buckets: Buckets, told: Sequence[float]) -> list[float]:
         buckets.flush()

@@ -21,7 +21,7 @@ from laminar.parallel.meeting import words_for
 from laminar.parallel.segment import LINE
 
 SUMS = 16  # doubles that a member may give at once; of these
-WISH, SENT, MISSING, LOSS, NORM = 11, 12, 13, 14, 15  # are a step's own
+BUSY, WISH, SENT, MISSING, LOSS, NORM = 10, 11, 12, 13, 14, 15  # are a step's own
 FACTS = 8  # words of each rank
 LENGTH = 0
 POST = 1 << 16  # bytes: no gradient has less room

@@ -8,8 +8,10 @@ Not here: what is sent over them (shared_team.py, group_team.py).
 
 from __future__ import annotations
 
+import os
 from typing import Any, Protocol, final
 
+from laminar.parallel.crew import OWN_ADDRESS, Staff
 from laminar.parallel.segment import Segment
 from laminar.parallel.sync.group_team import GroupTeam
 from laminar.parallel.sync.layout import Layout
@@ -32,20 +34,24 @@ class Link(Protocol):
     def close(self) -> None: ...
 
 
-def lay(job: Job, how: Sync, size: int) -> Link:
-    return MemoryLink(layout_of(job, size)) if how.link == "memory" else GlooLink(how)
+def lay(job: Job, how: Sync, size: int, staff: Staff | None = None) -> Link:
+    if how.link == "memory" and (staff is None or staff.one_machine):
+        return MemoryLink(layout_of(job, size), inherited=staff is None)
+    return GlooLink(how.host, how.port, bind=how.host) if staff is None else GlooLink(staff.host, how.port, bind=None)
 
 
 def join(told: dict[str, Any], job: Job, rank: int, size: int, timeout: float) -> SharedTeam | GroupTeam:
     """In a member: its team, all of which have come."""
     if "segment" in told:
-        team = SharedTeam(Segment(told["segment"], told["bytes"]), layout_of(job, size), rank)
+        fd = told["segment"] if told["of"] is None else os.open(f"/proc/{told['of']}/fd/{told['segment']}", os.O_RDWR)
+        team = SharedTeam(Segment(fd, told["bytes"]), layout_of(job, size), rank)
         team.meeting.timeout = BEGIN  # some open their job sooner than others
         team.meeting.meet()
         team.meeting.timeout = timeout
         return team
     gpu = next(iter(trainable(job.model).values())).is_cuda
-    return GroupTeam(Group(told["host"], told["port"], rank, size, bind=told["bind"], timeout=timeout, gpu=gpu))
+    bind = told["bind"] or os.environ.get(OWN_ADDRESS)
+    return GroupTeam(Group(told["host"], told["port"], rank, size, bind=bind, timeout=timeout, gpu=gpu))
 
 
 def layout_of(job: Job, size: int) -> Layout:
@@ -60,10 +66,11 @@ def layout_of(job: Job, size: int) -> Layout:
 
 @final
 class MemoryLink:
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, *, inherited: bool) -> None:
+        """`inherited`: members are children of this process. Others of this machine look into its open files."""
         self._segment = Segment.create(layout.total)
         self._words = self._segment.words(layout.words, layout.word_count)
-        self.told: dict[str, Any] = {"segment": self._segment.fd, "bytes": self._segment.size}
+        self.told: dict[str, Any] = {"segment": self._segment.fd, "bytes": self._segment.size, "of": None if inherited else os.getpid()}
         self.files = [self._segment.fd]
 
     def call_off(self) -> None:
@@ -76,9 +83,10 @@ class MemoryLink:
 
 @final
 class GlooLink:
-    def __init__(self, how: Sync) -> None:
-        self._store: Any = serve_store(how.host, how.port)
-        self.told: dict[str, Any] = {"host": how.host, "port": self._store.port, "bind": how.host}
+    def __init__(self, host: str, port: int | None, *, bind: str | None) -> None:
+        """`bind`: the address by which members call each other; None: each has been told its own."""
+        self._store: Any = serve_store(host, port)
+        self.told: dict[str, Any] = {"host": host, "port": self._store.port, "bind": bind}
         self.files: list[int] = []
 
     def call_off(self) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from laminar.core.errors import LaminarError
 from laminar.parallel.meeting import Meeting
 from laminar.parallel.segment import Segment
-from laminar.parallel.sync.layout import LOSS, MISSING, NORM, SENT, SUMS, WISH, Layout, Piece
+from laminar.parallel.sync.layout import BUSY, LOSS, MISSING, NORM, SENT, SUMS, WISH, Layout, Piece
 from laminar.parallel.sync.parts import Part, Range, cut_by_piece, ranges_of
 from laminar.parallel.sync.small_gradients import SmallGradients, rule_behind
 from laminar.train.optimizers import refuse_other_state, slots_of, update_rule
@@ -64,7 +64,7 @@ class SharedOptimizer:
         return [p.grad for p in self._list if p.grad is not None]
 
     @torch.no_grad()
-    def step(self, lr: float, *, loss: float = 0.0, epoch: float = 0.0, wish: int = NOTHING) -> Step:
+    def step(self, lr: float, *, loss: float = 0.0, epoch: float = 0.0, wish: int = NOTHING, busy: float | None = None) -> Step:
         meeting, sums = self._meeting, self._sums
         own = SUMS * meeting.rank
         grads = [p.grad for p in self._list]
@@ -73,8 +73,11 @@ class SharedOptimizer:
         sums[own + MISSING] = self._tell_missing(grads) if some else 0
         sums[own + LOSS] = loss
         sums[own + WISH] = wish
+        if busy is not None:
+            sums[own + BUSY] = busy
         meeting.meet()
-        made = Step(sum(sums[LOSS::SUMS]), int(sums[WISH]), int(sum(sums[SENT::SUMS])))
+        times = () if busy is None else tuple(sums[BUSY::SUMS])
+        made = Step(sum(sums[LOSS::SUMS]), int(sums[WISH]), int(sum(sums[SENT::SUMS])), times)
         absent = self._absent() if any(sums[MISSING::SUMS]) else frozenset()
         if absent and any(r.piece is None for r in self._part.ranges):
             self._part = self._made(cut_by_piece(self._part.ranges, self._pieces))

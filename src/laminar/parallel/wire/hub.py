@@ -50,10 +50,14 @@ class Hub:
         self._token, self._limit = token, payload_limit
         self._listener = listen(address)
         self.address = address if address.startswith("unix:") else "{}:{}".format(*self._listener.getsockname()[:2])
-        self._selector = selectors.DefaultSelector()
+        self._selector: Any = selectors.DefaultSelector()  # epoll or kqueue, which another selector can wait for
         self._selector.register(self._listener, selectors.EVENT_READ)
         self.callers: list[Caller] = []
         self._lost: list[Caller] = []  # and not told yet
+
+    def fileno(self) -> int:
+        """Readable when there is something to hear."""
+        return int(self._selector.fileno())
 
     def turn(self, timeout: float | None) -> Iterator[Heard]:
         """Whatever is there to hear; waits for it at most so long."""

@@ -24,6 +24,14 @@ class Link:
             self.close()
             raise
 
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    @property
+    def own_host(self) -> str:
+        """The address of this machine by which it calls."""
+        return str(self._socket.getsockname()[0])
+
     def send(self, header: Any, *payload: Bytes) -> None:
         parts = frame(header, payload)
         self.sent += sum(len(part) for part in parts)

@@ -1,0 +1,56 @@
+"""Astray: what is said of a run that cannot go on, in its history and to the user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+
+from laminar.core.errors import LaminarError
+from laminar.model.author_errors import raised_at
+from laminar.train.history import History, Untold
+from laminar.train.schedules import LearningRate
+from laminar.train.snapshot import Run
+
+
+@final
+@dataclass
+class Astray:
+    run: Run
+    rate: LearningRate
+    history: History | Untold
+    kept: int | None = None  # step of the newest checkpoint
+
+    def diverged(self, what: str, step: int | None = None) -> LaminarError:
+        """The error of a run that went astray at `step` (default: the one under way). The newest checkpoint stays as it is."""
+        step = self.run.progress.step if step is None else step
+        job, recipe = self.run.job, self.run.job.recipe
+        lr, epoch = self.rate(max(0, step)), step // job.steps_per_epoch
+        self.history.tell("failed", step=step, epoch=epoch, lr=lr, why=what)
+        good = f"the checkpoint of step {self.kept} is kept" if self.kept is not None else "there is no checkpoint before it"
+        clip = "" if recipe.clip is not None else ", or set clip = 1.0"
+        scaled = "" if recipe.base_batch is None else f", scaled from {recipe.base_batch} to {recipe.step_batch} samples"
+        return LaminarError(
+            "L601",
+            f"{what} at step {step} of epoch {epoch} (counted from 0), where the learning rate was {lr:g}; {good}",
+            hint=f"lower lr in train (it is {recipe.rate:g}{scaled}){clip}",
+        )
+
+    def failed(self, error: Exception) -> LaminarError:
+        """What the model's own code raised, with the place in it."""
+        at = self.run.progress
+        what = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+        place = raised_at(error)
+        self.history.tell("failed", step=at.step, epoch=at.epoch, lr=self.rate(at.step), why=what)
+        return LaminarError(
+            "L606",
+            f"the model failed at step {at.step} of epoch {at.epoch} (counted from 0){place and ', ' + place}: {what}",
+            hint="correct the model's forward(); --debug shows the whole traceback",
+        )
+
+    def check_finite(self) -> None:
+        """Parameters only: a buffer may well hold an infinity, as masks do."""
+        for name, parameter in self.run.optimizer.params.items():
+            if not bool(torch.isfinite(parameter).all()):
+                raise self.diverged(f"'{name}' is no longer finite", self.run.progress.step - 1)

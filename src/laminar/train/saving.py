@@ -1,0 +1,70 @@
+"""Saving: when a run is kept, and the proof that it is worth keeping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from laminar.core.clock import Clock
+from laminar.train import borrowed, checkpoint
+from laminar.train.astray import Astray
+from laminar.train.history import History, Untold
+from laminar.train.snapshot import Run
+from laminar.train.team import NOTHING, SAVE, STOP
+
+
+@final
+@dataclass
+class Saving:
+    run: Run
+    astray: Astray
+    history: History | Untold
+    interrupts: borrowed.Interrupts
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self.began = self.saved = self.clock.monotonic()
+        self.before = 0.0  # seconds of the run before it was resumed
+        self.wished = NOTHING  # by member 0 of the team, for after the step that was made
+
+    def wish(self) -> int:
+        """What this member of a team would like all to do after the step under way. Only member 0 may like something."""
+        if self.run.job.team is None or self.run.job.team.rank:
+            return NOTHING
+        due = self.clock.monotonic() - self.saved >= self.run.job.recipe.checkpoint_seconds
+        return STOP if self.interrupts.asked else SAVE if due else NOTHING
+
+    def if_due(self, now: float | None = None) -> None:
+        """A checkpoint after so many seconds, after so many steps where the job asks for that, and at Ctrl-C.
+
+        All members of a team give their part to it, so they go by what member 0 wished when the step was made.
+        """
+        job, now = self.run.job, self.clock.monotonic() if now is None else now
+        if self.interrupts.asked if job.team is None else self.wished == STOP:
+            self.save("interrupted")
+            raise KeyboardInterrupt
+        if now - self.saved >= job.recipe.checkpoint_seconds if job.team is None else self.wished == SAVE:
+            self.save("time")
+        elif job.checkpoint_steps is not None and self.run.progress.step % job.checkpoint_steps == 0:
+            self.save("steps")
+
+    def save(self, why: str, *, proved: bool = False) -> None:
+        run, at = self.run, self.run.progress
+        if not proved:
+            self.prove()
+        members = run.gather()
+        if run.job.team is None or not run.job.team.rank:
+            self.count_seconds()
+            self.history.tell("checkpoint", step=at.step, epoch=at.epoch, why=why)
+            tensors, state = run.capture(self.history.flush(), members)
+            checkpoint.write(run.job.folder, at.step, tensors, state)
+        self.astray.kept, self.saved, self.wished = at.step, self.clock.monotonic(), NOTHING
+
+    def count_seconds(self) -> None:
+        self.run.progress.seconds = self.before + self.clock.monotonic() - self.began
+
+    def prove(self) -> None:
+        """Every checkpoint is one to go on from: finite, and with nothing changed that is frozen."""
+        self.astray.check_finite()
+        if self.run.job.frozen is not None:
+            self.run.job.frozen.check()

@@ -1,0 +1,113 @@
+"""Together: a team's part of the loop. Which rows this member takes, the step that all make at once, and what there is to tell of them."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from laminar.core.clock import Clock
+from laminar.train.evaluate import figures, sums
+from laminar.train.shares import EVERY, WARM, Shares
+from laminar.train.snapshot import Run, buffers_of
+from laminar.train.strategies import Sync, strategy
+from laminar.train.team import Team, TeamOptimizer, own_rows
+
+
+@final
+class Together:
+    def __init__(self, run: Run, team: Team, optimizer: TeamOptimizer, clock: Clock) -> None:
+        self._run, self._team, self._optimizer, self._clock = run, team, optimizer, clock
+        self._size, self._samples = run.job.recipe.batch, len(run.job.data.train)
+        self._heard = (0, 0, 0.0)  # steps, samples and seconds of fitting when listeners last heard of them
+        self.shares: Shares | None = None  # None: equal ones
+        self._steps, self._busy, self._measured = 0, 0.0, 0  # of this process; seconds since the last look at speeds; samples before it
+
+    def begin(self) -> None:
+        """The run is where it shall go on from."""
+        at, recipe, team = self._run.progress, self._run.job.recipe, self._team
+        self._heard = at.step, at.samples, at.fit_seconds
+        how = strategy(recipe.strategy)
+        if isinstance(how, Sync) and how.shares == "measured" and team.size > 1:
+            self.shares = Shares(team.rank, team.size, recipe.batch, at.shares)
+
+    def rows(self, count: int) -> slice[int, int]:
+        """Those that this member takes of a batch."""
+        return own_rows(count, self._team.rank, self._team.size) if self.shares is None else self.shares.own(count)
+
+    def stretch(self) -> int:
+        """The batch of the epoch up to which shares stay as they are, at least."""
+        at, recipe = self._run.progress, self._run.job.recipe
+        behind = self._run.job.batches_per_epoch
+        return behind if self.shares is None else min(behind, at.batch + (EVERY - at.step % EVERY) * recipe.accumulate)
+
+    def batch(self, *, last: bool) -> int:
+        """A batch is about to be trained on, the `last` of a step or not. Rows that all members have of it together."""
+        self._team.before_backward(last=last)
+        return min(self._size, self._samples - self._run.progress.batch * self._size)
+
+    def step(self, lr: float, loss: float, *, wish: int, since: float) -> tuple[float, int]:
+        """A step of the whole team, which this member has been computing since: the loss, and what member 0 wishes."""
+        at, job = self._run.progress, self._run.job
+        busy = None if self.shares is None else self._spent(since)
+        epoch = at.epoch + (at.batch - 1) / job.batches_per_epoch
+        made = self._optimizer.step(lr, loss=loss, epoch=epoch, wish=wish, busy=busy)
+        if self.shares is not None and made.busy:
+            self.shares.hear(at.samples - self._measured, made.busy)
+            at.shares = list(self.shares.rows)
+            self._busy, self._measured = 0.0, at.samples
+        at.sent += made.sent
+        at.epoch_sent += made.sent
+        at.epoch_dense += self._optimizer.dense_bytes or 0
+        return made.loss, made.wish
+
+    def _spent(self, since: float) -> float | None:
+        """Seconds of own computation since all last heard of them, after each EVERY-th step; else nothing is told."""
+        at = self._run.progress
+        self._steps += 1
+        if self._steps > WARM:
+            self._busy += self._clock.monotonic() - since
+        else:
+            self._measured = at.samples
+        return self._busy if not (at.step + 1) % EVERY else None
+
+    def tested(self, objective: str) -> dict[str, float]:
+        """Figures on the test split, which is shared out."""
+        job, team = self._run.job, self._team
+        team.share_buffers(buffers_of(job))
+        route, y, task = job.test_route, job.data.test.y, job.data.task
+        own = sums(route.module, route.inputs, y, self.rows(len(y)), task=task, dtype=job.recipe.dtype, loss=objective)
+        return figures(team.sum(own), y, task=task)
+
+    def add_tallies(self) -> None:
+        """The figures of the epoch become those of all."""
+        tally = self._run.tally
+        tally.load(dict(zip(tally.state(), self._team.sum(list(tally.state().values())), strict=True)))
+
+    # What there is to tell
+
+    @property
+    def _sends(self) -> bool:
+        """Do gradients go from process to process? In shared memory without compression they are just there."""
+        return self._optimizer.dense_bytes is not None
+
+    def pace(self) -> dict[str, Any]:
+        """Since listeners last heard of it."""
+        at, (steps, samples, seconds) = self._run.progress, self._heard
+        self._heard = at.step, at.samples, at.fit_seconds
+        spent = max(at.fit_seconds - seconds, 1e-9)
+        return {
+            "workers": self._team.size,
+            "steps_per_second": (at.step - steps) / spent,
+            "samples_per_second": (at.samples - samples) / spent,
+            "bytes": at.sent if self._sends else None,
+            "staleness": None,
+            **self._told_shares(),
+        }
+
+    def figures(self) -> dict[str, Any]:
+        """Of an epoch."""
+        at = self._run.progress
+        sent = {"bytes": at.epoch_sent, "dense_bytes": at.epoch_dense} if self._sends else {"bytes": None, "dense_bytes": None}
+        return {"workers": self._team.size, **sent, **self._told_shares()}
+
+    def _told_shares(self) -> dict[str, Any]:
+        return {} if self.shares is None else {"shares": self.shares.fractions}
