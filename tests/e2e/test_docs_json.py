@@ -104,6 +104,8 @@ COMMANDS = {
     "data index": ["data index images --out index.json"],
     "data serve": [],  # runs until it is ended: tests/multi/data looks at what it prints
     "data pull": ["data pull sheets"],
+    "cluster check": ["cluster check --on agents --workers 2"],
+    "cluster manifests": ["cluster manifests --workers 2 --image laminar:1 --store-claim store:/store"],
     "push": ["push ../shared head"],
     "pull": ["pull ../shared digits/head"],
     "remote": ["remote add lab ../shared", "remote"],

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from laminar.cli.cluster_options import On, StartTimeout, cluster, other_rank
 from laminar.cli.output import Json, number, print_json, remark, say, seconds, table
 from laminar.cli.strategy_options import Compress, Elastic, Strategy, Workers, choose
 from laminar.cli.team import totals
@@ -18,6 +19,7 @@ from laminar.stack.choose_data import skipping_bad
 from laminar.stack.plan import plan
 from laminar.stack.project import open_project
 from laminar.stack.read import StackFile
+from laminar.store.store import Store
 from laminar.train.misgivings import WARNING
 from laminar.train.strategies import strategy as strategy_of
 
@@ -28,12 +30,20 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     strategy: Strategy = None,
     workers: Workers = None,
-    elastic: Elastic = False,
+    elastic: Elastic = None,
     compress: Compress = None,
+    on: On = None,
+    start_timeout: StartTimeout = None,
+    attach: Annotated[
+        str | None,
+        typer.Option("--attach", metavar="RUN", help="Watch a build on a cluster that is under way; go on with it if its chief is gone."),
+    ] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read, and count them.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: Json = False,
 ) -> None:
+    if not dry_run and other_rank(on):
+        return
     project = open_project()
     file = skipping_bad(project.need_file()) if skip_bad else project.need_file()
     file = choose(file, strategy, workers, elastic, compress)
@@ -45,9 +55,14 @@ def run(
         return
     from laminar.cli.progress import progress
 
+    if attach is not None:
+        gone = watch(store, attach, quiet=quiet)
+        if gone is None:
+            return
+        layers = [gone]
     try:
-        with progress(quiet=quiet, workers=workers_of(file)) as emit:
-            report = build(file, store, targets=layers or None, force=force, emit=emit)
+        with progress(quiet=quiet, workers=workers_of(file)) as emit, cluster(file, on, start_timeout) as how:
+            report = build(file, store, targets=layers or None, force=force, emit=emit, how=how)
     except KeyboardInterrupt:
         remark("interrupted: what was trained is kept; `laminar build` goes on from the last checkpoint")
         raise typer.Exit(130) from None
@@ -55,6 +70,29 @@ def run(
         print_json(report.to_json())
     else:
         show_report(report)
+
+
+def watch(store: Store, name: str, *, quiet: bool) -> str | None:
+    """Until the run is over. The layer, if its chief is gone and somebody has to go on."""
+    from laminar.cli.progress import progress
+    from laminar.launch.attach import find, follow
+
+    found = find(store, name)
+    try:
+        with progress(quiet=quiet) as emit:
+            for event in follow(found):
+                emit(event)
+    except KeyboardInterrupt:
+        remark(f"left: the training goes on, and `laminar build --attach {found.name}` comes back to it; `kill -INT {found.pid}` ends it")
+        raise typer.Exit(130) from None
+    if found.finished():
+        say(f"{found.layer}: run {found.name} is done; `laminar show {found.layer}` says what came of it")
+        return None
+    if found.given_up():
+        remark(f"run {found.name} failed or was interrupted: `laminar build` goes on from its last checkpoint")
+        raise typer.Exit(6)
+    remark(f"the chief of run {found.name} (process {found.pid} on {found.host}) is gone: going on from the last checkpoint")
+    return found.layer
 
 
 def workers_of(file: StackFile) -> dict[str, int]:

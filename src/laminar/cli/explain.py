@@ -19,7 +19,7 @@ def run(
     layer: Annotated[str, typer.Argument(help="A layer of the stack.")],
     strategy: Strategy = None,
     workers: Workers = None,
-    elastic: Elastic = False,
+    elastic: Elastic = None,
     compress: Compress = None,
     json: Json = False,
 ) -> None:

@@ -28,6 +28,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "data index": ("data_index", "Write the index of a folder of images: what mirrors serve."),
     "data serve": ("data_serve", "Be a mirror: serve a folder of images over HTTP and FTP."),
     "data pull": ("data_pull", "Fetch the images of a data set from its mirrors, checked, into the cache."),
+    "cluster check": ("cluster_check", "What the workers of a cluster are like, and how far they are from each other."),
+    "cluster manifests": ("cluster_manifests", "Kubernetes manifests of a build on several pods."),
     "push": ("push", "Copy a layer to a remote."),
     "pull": ("pull", "Copy a layer from a remote."),
     "remote": ("remote", "List, add or remove names for remotes."),

@@ -6,6 +6,7 @@ nothing to do does. A word is a word without it. What is more than a word or a p
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,22 @@ _WORDS: Final = (str, Path)
 _BECOMES: Final[dict[Any, Any]] = {list[str]: str, list[Path]: Path}  # annotation: what each of the words becomes
 
 
+ALONE: Final = "alone"  # the value of an option that may stand without one
+_OPTIONAL: Final = {"--elastic": re.compile(r"\d+:\d+")}  # and what its value looks like: anything else is the next word
+
+
+def _alone(words: list[str]) -> list[str]:
+    """An option that stands without its value gets one that says so: click has no such options."""
+    return [
+        f"{word}={ALONE}" if word in _OPTIONAL and not _OPTIONAL[word].fullmatch(after) else word
+        for word, after in zip(words, [*words[1:], ""], strict=True)
+    ]
+
+
 class PlainCommand(TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _alone(args) if args else args)
+
     def get_params(self, ctx: Any) -> Any:
         return [_plain(param) for param in super().get_params(ctx)]
 

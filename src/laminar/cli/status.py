@@ -21,7 +21,7 @@ from laminar.train.kept import describe_features
 def run(
     strategy: Strategy = None,
     workers: Workers = None,
-    elastic: Elastic = False,
+    elastic: Elastic = None,
     compress: Compress = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="As a build with --skip-bad would see it.")] = False,
     json: Json = False,

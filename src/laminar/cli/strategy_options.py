@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from laminar.cli.plain import ALONE
+from laminar.core.errors import LaminarError
 from laminar.stack.choose_strategy import with_strategy
 from laminar.stack.read import StackFile
 
@@ -18,15 +20,32 @@ Strategy = Annotated[
     ),
 ]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes that share the training; alone it means sync.")]
-Elastic = Annotated[bool, typer.Option("--elastic", help="Start a worker that died again, instead of going on without it.")]
+Elastic = Annotated[
+    str | None,
+    typer.Option(
+        "--elastic",
+        metavar="[FEWEST:WORKERS]",
+        help="Start a worker that died again, instead of going on without it; with fewer than FEWEST the training ends.",
+    ),
+]
 Compress = Annotated[
     str | None,
     typer.Option("--compress", metavar="NAME[:KEY=VALUE,...]", help="Gradients on their way: none, fp16, int8, topk, dgc or powersgd."),
 ]
 
 
-def choose(file: StackFile, strategy: str | None, workers: int | None, elastic: bool, compress: str | None) -> StackFile:
+def choose(file: StackFile, strategy: str | None, workers: int | None, elastic: str | None, compress: str | None) -> StackFile:
     """The stack as these options have it."""
-    if strategy is None and workers is None and not elastic and compress is None:
+    if strategy is None and workers is None and elastic is None and compress is None:
         return file
-    return with_strategy(file, strategy, workers, elastic=elastic, compress=compress)
+    fewest = None
+    if elastic is not None and elastic != ALONE:
+        fewest, most = (int(number) for number in elastic.split(":"))
+        if workers not in (None, most) or fewest > most:
+            raise LaminarError(
+                "L008",
+                f"--elastic {elastic} is for {fewest} to {most} workers" + (f", but --workers is {workers}" if workers is not None else ""),
+                hint=f"--elastic {min(fewest, most)}:{max(fewest, most)}, without --workers",
+            )
+        workers = most
+    return with_strategy(file, strategy, workers, elastic=elastic is not None, fewest=fewest, compress=compress)

@@ -67,6 +67,9 @@ CATALOGUE: Final[dict[str, str]] = {
     "L403": "what arrived is not what was asked for",
     "L404": "a remote that cannot be written",
     "L405": "an address that cannot be listened on",
+    "L406": "too few workers",
+    "L407": "a cluster that cannot be reached",
+    "L408": "a project too large to be sent",
     # training
     "L601": "the loss is not finite",
     "L602": "a frozen tensor changed",

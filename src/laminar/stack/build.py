@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from laminar.core import digest
 from laminar.core.clock import SYSTEM, Clock
@@ -21,6 +21,9 @@ from laminar.stack.team_heard import TeamHeard
 from laminar.store.manifest import BuildRecord
 from laminar.store.store import Store
 from laminar.train.misgivings import WARNING
+
+if TYPE_CHECKING:
+    from laminar.stack.train_layer import Train
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,19 @@ class BuildReport:
 
 
 def build(
-    file: StackFile, store: Store, *, targets: list[str] | None = None, force: bool = False, emit: Emit = nowhere, clock: Clock = SYSTEM
+    file: StackFile,
+    store: Store,
+    *,
+    targets: list[str] | None = None,
+    force: bool = False,
+    emit: Emit = nowhere,
+    clock: Clock = SYSTEM,
+    how: Train | None = None,
 ) -> BuildReport:
-    """Train what is missing or changed, parents first. `force` trains the targets (or everything) even when nothing changed."""
+    """Train what is missing or changed, parents first. `force` trains the targets (or everything) even when nothing changed.
+
+    `how`: whatever trains a job elsewhere than on this machine (launch/on_cluster.py).
+    """
     done: dict[str, Built] = {}
     order = bottom_up(file, targets)
     steps = plan(file, store, targets=targets, force=force)  # every mistake that can be seen without training is seen before it
@@ -94,7 +107,7 @@ def build(
                 lease.add(layers=[parent])
             forced = force and (not targets or layer.name in targets)
             emit({"event": "layer", "layer": layer.name, "number": number, "of": len(order)})
-            built = _one(file, store, layer, parent, forced, emit, clock, ready.get(layer.name))
+            built = _one(file, store, layer, parent, forced, emit, clock, ready.get(layer.name), how)
             if lease is not None:
                 lease.add(layers=[built.id])
             done[layer.name] = built
@@ -104,7 +117,15 @@ def build(
 
 
 def _one(
-    file: StackFile, store: Store, layer: LayerSpec, parent: str | None, forced: bool, emit: Emit, clock: Clock, ready: Step | None
+    file: StackFile,
+    store: Store,
+    layer: LayerSpec,
+    parent: str | None,
+    forced: bool,
+    emit: Emit,
+    clock: Clock,
+    ready: Step | None,
+    how: Train | None,
 ) -> Built:
     """Reuse or train one layer. `ready` is the plan's word that it can be reused, good for the parent it was given on."""
     start = clock.monotonic()
@@ -123,7 +144,7 @@ def _one(
         run = run_of(store, again.key, again=forced)
         before = known(store, again.key)
         heard = TeamHeard(emit)
-        outcome = train_layer(file, store, again, run=run, ref=ref, emit=heard, clock=clock)
+        outcome = train_layer(file, store, again, run=run, ref=ref, emit=heard, clock=clock, how=how)
         notes = list(outcome.notes)
         if before is not None and before.id != outcome.id:
             notes.append(

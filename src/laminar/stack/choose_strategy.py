@@ -28,12 +28,19 @@ COMPRESSIONS = typing.get_args(compression.Kind)
 
 
 def with_strategy(
-    file: StackFile, strategy: str | None, workers: int | None, *, elastic: bool = False, compress: str | None = None
+    file: StackFile,
+    strategy: str | None,
+    workers: int | None,
+    *,
+    elastic: bool = False,
+    fewest: int | None = None,
+    compress: str | None = None,
 ) -> StackFile:
     """The same stack, trained so. Workers alone mean sync where no strategy is written."""
     name, settings = _split("--strategy", strategy, list(BY_NAME)) if strategy is not None else (None, {})
     settings |= {"workers": workers} if workers is not None else {}
     settings |= {"elastic": True} if elastic else {}
+    settings |= {"fewest": fewest} if fewest is not None else {}
     if compress is not None:
         small, more = _split("--compress", compress, COMPRESSIONS)
         _check_keys(f"--compress {small}", more, type(compression.compression(small)))  # type: ignore[arg-type]

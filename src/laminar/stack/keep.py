@@ -7,7 +7,7 @@ import importlib.metadata
 import platform
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -38,6 +38,7 @@ class About:
     classes: list[str] | None
     task: str
     input: dict[str, Any]  # shape, dtype and scale of a sample
+    where: dict[str, Any] = field(default_factory=dict)  # it was trained, if not on this machine
 
 
 def keep(
@@ -85,7 +86,7 @@ def keep(
         run=about.run,
         created=now,
         seconds=seconds,
-        provenance=provenance(about.route),
+        provenance=provenance(about.route) | ({"on": about.where} if about.where else {}),
         notes=[*(notes or []), *([graph.note] if graph.note else [])],
     )
 

@@ -44,7 +44,13 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
 
 
-def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str, emit: Emit, clock: Clock) -> Outcome:
+Train = Callable[[Job, Description, Emit], Trained]
+
+
+def train_layer(
+    file: StackFile, store: Store, step: Step, *, run: str, ref: str, emit: Emit, clock: Clock, how: Train | None = None
+) -> Outcome:
+    """`how`: trains the job; by itself this goes by the strategy of the recipe, on this machine."""
     layer, spec = step.layer, file.spec.data[step.layer.data]
     assert step.key is not None and step.inputs is not None
     where = file.where_layer(layer.name)
@@ -67,7 +73,7 @@ def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str
         if isinstance(kept, KeptFeatures):
             lease.add(features=kept.fkeys)
         try:
-            trained = _train(job, Description(file, store.root, layer.name, step.parent, run), emit)
+            trained = (how or _train)(job, Description(file, store.root, layer.name, step.parent, run), emit)
         except LaminarError as error:
             raise located(error, where, f"layer {layer.name}") from error
         about = About(
@@ -81,6 +87,7 @@ def train_layer(file: StackFile, store: Store, step: Step, *, run: str, ref: str
             classes=list(data.classes) if data.classes is not None else None,
             task=data.task,
             input={"shape": list(data.sample_shape), "dtype": str(data.train.x.dtype), "scale": data.scale},
+            where=trained.where,
         )
         start = clock.monotonic()
         manifest = keep(
@@ -121,7 +128,7 @@ def _train(job: Job, description: Description, emit: Emit) -> Trained:
     """By one process, or by the strategy of the recipe. The package that runs those stands above this one, so it is asked for by name."""
     if isinstance(strategy(job.recipe.strategy), Solo):
         return train(job, emit)
-    run: Callable[[Job, Description, Emit], Trained] = import_module("laminar.parallel.run").run
+    run: Train = import_module("laminar.parallel.run").run
     return run(job, description, emit)
 
 

@@ -23,6 +23,8 @@ def worker(rank: int, pid: int, role: str = "worker") -> dict[str, Any]:
 def test_the_pace_of_a_step() -> None:
     assert pace(STEP) == "4 workers, 35.2 steps/s, 9,012 samples/s, staleness 1.30, 12.3 MB sent"
     assert pace(STEP | {"steps_per_second": 0.25}).startswith("4 workers, 0.25 steps/s")
+    assert pace({"workers": 2, "shares": [0.6667, 0.3333]}) == "2 workers, shares 67/33 %"
+    assert pace({"workers": 5, "shares": {"0": 0.1, "1": 0.3, "2": 0.2, "4": 0.2, "7": 0.2}}) == "5 workers, shares 10 to 30 %"
 
 
 def test_what_is_not_known_is_not_said() -> None:

@@ -74,6 +74,31 @@ def test_starting_at_a_batch_equals_the_rest_of_the_epoch(count: int, batch: int
         assert equal(run(resumed, 1), first)
 
 
+@few
+@given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 400), st.data())
+def test_rows_of_batches_in_stretches_are_those_rows(count: int, batch: int, block_bytes: int, data: st.DataObject) -> None:
+    """As members of a team take them, whose parts change from time to time; a part may be empty."""
+    x, y = samples(count)
+    change = AugmentSpec(flip="horizontal", noise=0.1)
+    with Batches(x, y, batch=batch, seed=1, augment=change) as whole:
+        wanted = run(whole, 2)
+    own = Batches(x, y, batch=batch, seed=1, augment=change, block_bytes=block_bytes, background=False)
+    first = 0
+    while first < own.count:
+        last = data.draw(st.integers(first + 1, own.count))
+        low, high = sorted(data.draw(st.lists(st.floats(0, 1), min_size=2, max_size=2)))
+
+        def part(rows: int, low: float = low, high: float = high) -> slice[int, int]:
+            return slice(int(rows * low), int(rows * high))
+
+        found = [(b.x[0][s].copy(), b.y[s].copy()) for b in own.some(2, first, last, part) for s in b.slices]
+        assert len(found) == last - first
+        for (xs, labels), (got, own_labels) in zip(wanted[first:last], found, strict=True):
+            assert np.array_equal(own_labels, labels[part(len(labels))])
+            assert np.array_equal(got, xs[0][part(len(labels))])
+        first = last
+
+
 def test_epochs_and_seeds_differ_and_repeat() -> None:
     x, y = samples(50)
     with Batches(x, y, batch=8, seed=0) as a, Batches(x, y, batch=8, seed=1) as b:

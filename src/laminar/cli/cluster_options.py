@@ -1,0 +1,78 @@
+"""Options that choose where workers run, and what follows from them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from laminar.core.errors import LaminarError
+from laminar.stack.read import StackFile
+from laminar.train.strategies import Solo, strategy
+
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="WHERE",
+        help="Where workers run: local, ray, ray://HOST:10001, spark, spark://HOST:7077, or env (torchrun, Slurm).",
+    ),
+]
+StartTimeout = Annotated[
+    float | None, typer.Option("--start-timeout", metavar="SECONDS", min=1, help="How long a cluster may take to start the workers.")
+]
+
+
+def place(on: str | None) -> str:
+    """What is meant where nothing is said: torchrun and srun say by the environment that there are several of us."""
+    if on is not None:
+        return on
+    started = "TORCHELASTIC_RUN_ID" in os.environ or "SLURM_STEP_NUM_TASKS" in os.environ
+    if started:
+        from laminar.launch.environment import place_of
+
+        return "env" if place_of(os.environ) is not None else "local"
+    return "local"
+
+
+def other_rank(on: str | None) -> bool:
+    """Was this command started as one of the workers of a chief? Then it is one, until that is over."""
+    if place(on) != "env":
+        return False
+    from laminar.launch.environment import be_an_agent, need_place
+
+    own = need_place(os.environ)
+    if not own.rank:
+        return False
+    if why := be_an_agent(own):
+        raise LaminarError("L407", f"rank {own.rank}: {why}", hint="look at what rank 0 says")
+    return True
+
+
+@contextmanager
+def cluster(file: StackFile, on: str | None, starting: float | None) -> Iterator[Callable[..., Any] | None]:
+    """What `build` takes for `how`; None: workers are processes of this machine."""
+    chosen = place(on)
+    if chosen == "local":
+        yield None
+        return
+    from laminar.launch.choose import launcher_of
+    from laminar.launch.switchboard import STARTING
+
+    launcher = launcher_of(chosen)
+    assert launcher is not None
+    alone = [layer.name for layer in file.spec.layer if isinstance(strategy(layer.train.strategy), Solo)]
+    if alone:
+        number = launcher.fixed or 2
+        raise LaminarError(
+            "L008",
+            f"--on {chosen}: layer {alone[0]} is trained by one process, which needs no cluster",
+            hint=f"--workers {number}, or a strategy in its train",
+        )
+    from laminar.launch.on_cluster import OnCluster
+
+    with OnCluster(launcher, starting=starting or STARTING) as how:
+        yield how

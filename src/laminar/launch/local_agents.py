@@ -1,0 +1,54 @@
+"""Agents as processes of this machine. For tests, for rank 0 of a launch by the environment, and to try a cluster without one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import final
+
+from laminar.launch.agent import TOKEN
+from laminar.launch.protocol import Call
+
+
+@final
+class LocalAgents:
+    name = "agents"
+    fixed: int | None = None
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._host = host
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._told: set[int] = set()
+
+    @property
+    def host(self) -> str:
+        return self._host
+
+    def start(self, agents: int, call: Call, *, together: bool) -> None:  # noqa: ARG002
+        for slot in range(agents):
+            self.start_one(slot, call)
+
+    def start_one(self, slot: int, call: Call) -> None:
+        words = [sys.executable, "-m", "laminar.launch.agent", call.address, str(slot)]
+        self.processes[slot] = subprocess.Popen(words, env=os.environ | {TOKEN: call.token}, start_new_session=True)
+        self._told.discard(slot)
+
+    def trouble(self) -> dict[int, str]:
+        ended = {slot: process.poll() for slot, process in self.processes.items() if slot not in self._told}
+        found = {slot: f"its agent ended with exit code {code}" for slot, code in ended.items() if code is not None}
+        self._told |= found.keys()
+        return found
+
+    def comes_back(self) -> bool:
+        return False
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

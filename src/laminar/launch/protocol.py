@@ -1,0 +1,42 @@
+"""What a launcher is: it starts agents (agent.py) on machines that it knows, and says when it has lost one. Nothing of training.
+
+A new kind of cluster is a new launcher; its contract is in testing/launcher_contract.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Call:
+    """Where an agent is to call, and how it shows that it may."""
+
+    address: str
+    token: str = field(repr=False)
+
+
+class Launcher(Protocol):
+    name: str  # for people and for provenance: local, ray, spark, env
+    fixed: int | None  # agents there are, however many are asked for; None: as many as are asked for
+
+    @property
+    def host(self) -> str:
+        """An address of this machine that the agents' machines can call. Loopback where they are all here."""
+
+    def start(self, agents: int, call: Call, *, together: bool) -> None:
+        """Start agents with slots 0 to `agents` - 1; each runs `agent.serve(call.address, call.token, slot)`. Does not wait for them.
+
+        `together`: they are of use only as a whole, so the engine may start all again when it loses one.
+        L4xx where the engine is not installed, cannot be reached, or has no room.
+        """
+
+    def trouble(self) -> dict[int, str]:
+        """Slots whose agents the engine has lost or cannot start, and why, as far as it knows. Told once each."""
+
+    def comes_back(self) -> bool:
+        """Does the engine start an agent again by itself when it has lost one, and has room for it as far as it knows?"""
+
+    def stop(self) -> None:
+        """End all agents, and whatever was started for them. May be called twice."""

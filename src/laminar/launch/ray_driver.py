@@ -1,0 +1,209 @@
+"""Ray's driver: the process of a build that speaks with Ray. It has agents placed and replaced, and tells the launcher (ray.py) of them.
+
+Told by its brief which cluster; then, by lines of JSON, how many agents. When that line ends, however the launcher did, it ends the actors
+and whatever of Ray it has started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import re
+import sys
+import threading
+import time
+from typing import Any, Final, final
+
+import ray
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError, RayTaskError
+from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from laminar.core.errors import LaminarError
+from laminar.launch.ray import EMBEDDED, LaminarAgent
+from laminar.parallel.crew import CALLED_OFF, Brief, read_brief, tell_error
+
+BUNDLE: Final = {"CPU": 1}
+OBJECTS: Final = 128 << 20  # bytes of an object store that nothing is put into
+LOOK: Final = 0.25  # seconds
+ENDING: Final = 20.0  # seconds that Ray has to end what it has started
+AGAIN: Final = 20  # times that one slot's agent is replaced: more are no bad luck
+CROWDED: Final = 5.0  # seconds without a place for a lost one's bundle, after which there is no room
+PAUSE: Final = 1.0  # seconds between two agents of a slot
+LONGEST: Final = 300  # letters of Ray's reasons
+
+
+@final
+class Agents:
+    """The actors, by slot."""
+
+    def __init__(self, brief: Brief, told: dict[str, Any], placing: float) -> None:
+        self._brief, self._call = brief, (told["address"], told["token"])
+        self._placing = time.monotonic() + placing
+        self._wanted: int = told["agents"]
+        self._group: PlacementGroup = placement_group([dict(BUNDLE)] * self._wanted, strategy="SPREAD", name="laminar")
+        self._has_room = False
+        self._actors: dict[int, Any] = {}
+        self._slots: dict[Any, int] = {}  # by the future of its agent's end
+        self._begun = [0] * self._wanted  # agents that a slot had
+        self._due: dict[int, float] = {}  # when a slot gets its next agent
+        self._whole = time.monotonic()  # when all bundles had a place
+        self._crowded = False
+
+    def look(self, seconds: float) -> None:
+        """Wait for news at most so long, and tell it. L406 if there is no room."""
+        if not self._has_room:
+            self._look_for_room(seconds)
+            return
+        ended, _ = ray.wait(list(self._slots), timeout=seconds) if self._slots else ([], [])
+        for future in ended:
+            self._ended(self._slots.pop(future), future)
+        for slot in [slot for slot, when in self._due.items() if when <= time.monotonic()]:
+            del self._due[slot]
+            self._start(slot)
+        if max(self._begun) > 1:
+            self._look_for_places()
+
+    def end(self) -> None:
+        for actor in self._actors.values():
+            with contextlib.suppress(RayError):
+                ray.kill(actor)
+        remove_placement_group(self._group)
+
+    def _look_for_room(self, seconds: float) -> None:
+        if self._group.wait(seconds):
+            self._has_room = True
+            for slot in range(self._wanted):
+                self._start(slot)
+            self._brief.say({"placed": self._wanted})
+        elif time.monotonic() > self._placing:
+            has, free = (found.get("CPU", 0) for found in (ray.cluster_resources(), ray.available_resources()))
+            raise LaminarError(
+                "L406",
+                f"there is no room for {self._wanted} workers: {_cpus(self._wanted)} were asked for, one for each, "
+                f"and the cluster has {_cpus(has)}, of which {free:g} are free",
+                hint="ask for fewer with --workers, or wait for other jobs (ray status)",
+            )
+
+    def _look_for_places(self) -> None:
+        """Ray looks for another place for a bundle whose node is gone; if there is none, nobody need wait for it."""
+        now = time.monotonic()
+        if placement_group_table(self._group)["state"] == "CREATED":
+            self._whole = now
+        if (crowded := now - self._whole > CROWDED) != self._crowded:
+            self._crowded = crowded
+            self._brief.say({"crowded": crowded})
+
+    def _start(self, slot: int) -> None:
+        self._begun[slot] += 1
+        place = PlacementGroupSchedulingStrategy(placement_group=self._group, placement_group_bundle_index=slot)
+        made = ray.remote(LaminarAgent).options(num_cpus=1, max_restarts=0, scheduling_strategy=place).remote()
+        self._actors[slot] = made
+        self._slots[made.serve.remote(*self._call, slot)] = slot
+
+    def _ended(self, slot: int, future: Any) -> None:
+        """An agent that was lost is replaced; one that could not work would not do better again."""
+        again = False
+        try:
+            why = ray.get(future)
+        except RayTaskError as error:
+            why = f"{type(error.cause).__name__}: {error.cause}"
+        except RayActorError as error:
+            why, again = reason(error), not error.actor_init_failed and self._begun[slot] < AGAIN
+        except RayError as error:
+            why = reason(error)
+        if why:
+            self._brief.say({"slot": slot, "trouble": str(why)[:LONGEST]})
+        if again:
+            self._due[slot] = time.monotonic() + PAUSE
+
+
+def reason(error: Exception) -> str:
+    """Of Ray's many lines, those that say why: not numbers and names, which are indented."""
+    if isinstance(error, ActorUnavailableError):
+        found = re.search(r"RPC error: (.+?) rpc_code", str(error))
+        return f"Ray does not reach it any more{f' ({found[1]})' if found else ''}"
+    lines = [line.strip() for line in str(error).splitlines() if line and not line[0].isspace()]
+    if lines[0] == ActorDiedError.BASE_ERROR_MSG:
+        lines = lines[1:]
+    return re.sub(r" (Node Id: )?[0-9a-f]{32,}\.?| The actor never ran.*", "", " ".join(lines))
+
+
+def _cpus(number: float) -> str:
+    return f"{number:g} CPU{'' if number == 1 else 's'}"
+
+
+def connect(address: str, cpus: int | None) -> None:
+    """L407 if Ray does not let us."""
+    options: dict[str, Any] = {"log_to_driver": bool(os.environ.get("LAMINAR_DEBUG")), "logging_level": "warning"}
+    if address == EMBEDDED:
+        options |= {
+            "num_cpus": cpus,
+            "num_gpus": 0,
+            "include_dashboard": False,
+            "object_store_memory": OBJECTS,
+            "_node_ip_address": "127.0.0.1",
+        }
+    try:
+        ray.init(address=address, **options)
+    except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
+        where = "a cluster of our own on this machine" if address == EMBEDDED else f"the cluster at {address}"
+        raise LaminarError(
+            "L407",
+            f"{where} cannot be used: {' '.join(str(error).split())[:LONGEST]}",
+            hint="ray status on the head; --on ray://HOST:10001 from a machine that is none of its nodes",
+        ) from error
+
+
+def orders(file: int) -> queue.Queue[dict[str, Any] | None]:
+    """What the launcher says; None when it is over. Heard by a thread: Ray, which may be waiting for something, must not outlive it."""
+    heard: queue.Queue[dict[str, Any] | None] = queue.Queue()
+
+    def listen() -> None:
+        with open(file, "rb") as lines:
+            for line in lines:
+                heard.put(json.loads(line))
+        heard.put(None)
+        time.sleep(ENDING)
+        os._exit(CALLED_OFF)
+
+    threading.Thread(target=listen, daemon=True).start()
+    return heard
+
+
+def run(brief: Brief) -> None:
+    told, heard = brief.told, orders(brief.told["orders"])
+    agents: Agents | None = None
+    try:
+        connect(told["address"], told["cpus"])
+        brief.say({"nodes": sorted({str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Alive"]})})
+        while True:
+            if agents is None or not heard.empty():
+                if (order := heard.get()) is None:
+                    return
+                agents = Agents(brief, order, told["placing"])
+            agents.look(LOOK)
+    finally:
+        if agents is not None:
+            with contextlib.suppress(RayError, RuntimeError):
+                agents.end()
+        ray.shutdown()
+
+
+def main() -> None:
+    brief = read_brief(dies_with_chief=False)
+    if (log := brief.told["log"]) is not None:
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+    try:
+        run(brief)
+    except Exception as error:
+        with contextlib.suppress(BrokenPipeError):
+            tell_error(brief, "Ray", error)
+        sys.exit(4)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,395 @@
+"""Builds on real Ray clusters of several raylets, which are killed in every phase; and on one of our own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laminar.core.errors import LaminarError
+from laminar.launch import ray as launcher_module
+from laminar.launch.protocol import Call, Launcher
+from laminar.launch.ray import RayLauncher
+from laminar.stack.build import Built
+from laminar.testing.launcher_contract import LauncherContract
+from tests.cluster.ray_cluster import ENVIRONMENT
+from tests.multi.launch.cluster_project import ClusterProject, notes
+
+SLOWER = float(os.environ.get("LAMINAR_TEST_SLOWER", "1"))  # how much slower this machine is than an idle one with two cores
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.timeout(55 * SLOWER, func_only=True),
+    pytest.mark.skipif(find_spec("ray") is None or sys.platform != "linux", reason="needs Ray, and looks into /proc"),
+]
+NODES = 3
+Event = dict[str, Any]
+
+
+# Processes
+
+
+def parents() -> dict[int, int]:
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            except OSError:
+                continue
+            if state != "Z":
+                found[int(folder.name)] = int(parent)
+    return found
+
+
+def below(pid: int) -> set[int]:
+    """A process and all that it has started, as far as they still belong to it."""
+    known, found = parents(), {pid}
+    while more := {child for child, parent in known.items() if parent in found} - found:
+        found |= more
+    return found & known.keys()
+
+
+def all_gone(pids: set[int], seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    for pid in pids:
+        try:
+            watch = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            if not select.select([watch], [], [], max(0.0, until - time.monotonic()))[0]:
+                return False
+        finally:
+            os.close(watch)
+    return True
+
+
+def agents() -> list[int]:
+    """Processes in which Ray runs an agent."""
+    return [pid for pid in parents() if command(pid).startswith("ray::LaminarAgent")]
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+# The cluster
+
+
+class RayCluster:
+    def __init__(self) -> None:
+        words = [sys.executable, "-m", "tests.cluster.ray_cluster", str(NODES)]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self._hear()
+
+    def _hear(self) -> None:
+        assert self.process.stdout is not None
+        self.about: dict[str, Any] = json.loads(self.process.stdout.readline())
+
+    @property
+    def alive(self) -> set[int]:
+        return set(self.about["raylets"]) & parents().keys()
+
+    def heal(self) -> None:
+        assert self.process.stdin is not None
+        while len(self.alive) < NODES:
+            self.process.stdin.write("add\n")
+            self.process.stdin.flush()
+            self._hear()
+
+    def raylet_of(self, pid: int) -> int:
+        known = parents()
+        while pid not in self.about["raylets"]:
+            pid = known[pid]
+        return pid
+
+    @staticmethod
+    def power_cut(raylet: int) -> None:
+        """All of a node at once. Where only the raylet is killed, what it has started must find out by itself."""
+        for each in [raylet, *(below(raylet) - {raylet})]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
+    def end(self) -> None:
+        pids = below(self.process.pid)
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(30)
+        finally:
+            for pid in pids & parents().keys():
+                os.kill(pid, signal.SIGKILL)
+            self.process.stdout.close()
+            self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def one_cluster() -> Iterator[RayCluster]:
+    cluster = RayCluster()
+    yield cluster
+    cluster.end()
+
+
+@pytest.fixture
+def cluster(one_cluster: RayCluster, monkeypatch: pytest.MonkeyPatch) -> RayCluster:
+    one_cluster.heal()
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    return one_cluster
+
+
+@pytest.fixture
+def launcher(cluster: RayCluster) -> RayLauncher:
+    return RayLauncher(cluster.about["address"])
+
+
+class TestRay(LauncherContract):
+    @pytest.fixture
+    def launcher(self, cluster: RayCluster) -> Launcher:
+        return RayLauncher(cluster.about["address"])
+
+
+class TestEmbeddedRay(LauncherContract):
+    @pytest.fixture
+    def launcher(self) -> Launcher:
+        return RayLauncher(None)
+
+
+# As on this machine
+
+
+@pytest.fixture(scope="module", params=["sync", "averaging", "downpour"])
+def local(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ClusterProject, Built]:
+    project = ClusterProject(tmp_path_factory.mktemp("local") / "here")
+    return request.param, project, project.build(None, request.param).layers[0]
+
+
+def test_what_is_learned_is_what_local_processes_learn(
+    tmp_path: Path, launcher: RayLauncher, local: tuple[str, ClusterProject, Built]
+) -> None:
+    strategy, here, one = local
+    there = ClusterProject(tmp_path / "there")
+    (other,) = there.build(launcher, strategy).layers
+    assert one.key == other.key, "where it ran is no part of the key"
+    assert other.metrics["accuracy"] >= one.metrics["accuracy"] - 0.05
+    assert other.metrics["accuracy"] > 0.85
+    if strategy == "sync":
+        assert there.losses() == pytest.approx(here.losses(), abs=1e-5)
+        assert len(there.losses()) == 40
+    assert there.provenance(other.id)["on"] == {"launcher": "ray", "hosts": [os.uname().nodename], "workers": 2}
+    assert "on" not in here.provenance(one.id)
+    assert there.leftovers() == []
+    assert agents() == []
+
+
+def test_by_its_client_port_as_from_another_machine(tmp_path: Path, cluster: RayCluster) -> None:
+    project = ClusterProject(tmp_path / "p")
+    report = project.build(RayLauncher(cluster.about["client"]), "sync")
+    assert report.layers[0].metrics["accuracy"] > 0.85
+    assert len(project.losses()) == 40
+
+
+# Nodes that die
+
+
+class WhileStarting:
+    """A launcher that loses a node when the first agent's process is there."""
+
+    name = "ray"
+    fixed: int | None = None
+
+    def __init__(self, inner: RayLauncher, cluster: RayCluster) -> None:
+        self._inner, self._cluster = inner, cluster
+        self.host, self.trouble, self.comes_back, self.stop = inner.host, inner.trouble, inner.comes_back, inner.stop
+
+    def start(self, agents_: int, call: Call, *, together: bool) -> None:
+        self._inner.start(agents_, call, together=together)
+        while not (there := agents()):
+            pass
+        os.kill(self._cluster.raylet_of(there[0]), signal.SIGKILL)
+
+
+def killer(
+    project: ClusterProject, cluster: RayCluster, rank: int, when: Callable[[Event], bool], until: str | None = None
+) -> Callable[[Event], None]:
+    """Kills the node of a worker at the first event that is meant. Training is slow until then, or until another event after it."""
+    project.slow.touch()
+    raylets: dict[int, int] = {}
+    killed: list[int] = []
+
+    def hear(event: Event) -> None:
+        if event["event"] == "worker" and event["role"] == "worker":
+            raylets[event["rank"]] = cluster.raylet_of(event["pid"])
+        if not killed and len(raylets) == 2 and when(event):
+            cluster.power_cut(raylets[rank])
+            killed.append(rank)
+        if killed and until in (None, event["event"]):
+            project.slow.unlink(missing_ok=True)
+
+    return hear
+
+
+PHASES: dict[str, Callable[[Event], bool]] = {
+    "first step": lambda event: event["event"] in ("worker", "step"),
+    "middle": lambda event: event["event"] == "epoch" and event["epoch"] >= 1,
+    "saving": lambda event: event["event"] == "checkpoint",  # told before its files are with the chief
+}
+
+
+@pytest.mark.parametrize(("phase", "rank"), [("first step", 1), ("middle", 0), ("saving", 0)])
+def test_sync_goes_on_from_the_checkpoint_with_what_is_left(
+    tmp_path: Path, launcher: RayLauncher, cluster: RayCluster, phase: str, rank: int
+) -> None:
+    project = ClusterProject(tmp_path / "p")
+    report = project.build(launcher, "sync", on_event=killer(project, cluster, rank, PHASES[phase]))
+    assert f"worker {rank} (process " in notes(report), notes(report)
+    assert os.uname().nodename in notes(report)
+    assert "was lost with its machine's agent: " in notes(report)
+    assert "training went on from step" in notes(report) and "with 1 worker" in notes(report)
+    assert len(project.losses()) == 40, "no step twice, none missing"
+    assert report.layers[0].metrics["accuracy"] > 0.85
+
+
+@pytest.mark.parametrize(("strategy", "phase"), [("downpour", "first step"), ("downpour", "middle"), ("quorum", "middle")])
+def test_nobody_waits_for_a_lost_node_where_nobody_has_to(
+    tmp_path: Path, launcher: RayLauncher, cluster: RayCluster, strategy: str, phase: str
+) -> None:
+    project = ClusterProject(tmp_path / "p")
+    project.edit("epochs = 4", "epochs = 40")  # so that the others have something to go on with
+    report = project.build(launcher, strategy, on_event=killer(project, cluster, 1, PHASES[phase], until="note"))
+    assert "the others go on" in notes(report), notes(report)
+    assert "worker 1 (process " in notes(report) and os.uname().nodename in notes(report)
+    assert report.layers[0].metrics["accuracy"] > 0.85
+
+
+def test_an_elastic_training_gets_a_spare_node_for_a_lost_one(tmp_path: Path, launcher: RayLauncher, cluster: RayCluster) -> None:
+    project = ClusterProject(tmp_path / "p")
+    report = project.build(launcher, "sync:elastic=true", on_event=killer(project, cluster, 0, PHASES["middle"]))
+    assert "training went on from step" in notes(report) and "with 2 workers" in notes(report)
+    assert len(project.losses()) == 40
+    assert len({event["pid"] for event in project.told if event["event"] == "worker"}) >= 3
+
+
+def test_a_node_that_dies_while_the_last_snapshot_is_written_changes_nothing(
+    tmp_path: Path, launcher: RayLauncher, cluster: RayCluster
+) -> None:
+    project = ClusterProject(tmp_path / "p")
+    last = killer(project, cluster, 1, lambda event: event["event"] == "epoch" and event["epoch"] == 3)
+    report = project.build(launcher, "downpour", on_event=last)
+    assert not project.slow.exists(), "it was killed"
+    assert report.layers[0].metrics["accuracy"] > 0.85
+
+
+def test_a_node_that_dies_while_agents_start_is_replaced_by_a_spare_one(tmp_path: Path, launcher: RayLauncher, cluster: RayCluster) -> None:
+    project = ClusterProject(tmp_path / "p")
+    report = project.build(WhileStarting(launcher, cluster), "sync")
+    assert len({event["pid"] for event in project.told if event["event"] == "worker"}) == 2
+    assert report.layers[0].metrics["accuracy"] > 0.85
+
+
+@pytest.mark.parametrize("strategy", ["sync", "downpour"])
+def test_a_node_that_dies_while_agents_start_is_told_where_there_is_no_other(
+    tmp_path: Path, launcher: RayLauncher, cluster: RayCluster, strategy: str
+) -> None:
+    project = ClusterProject(tmp_path / "p")
+    began = time.monotonic()
+    with pytest.raises(LaminarError, match=r"2 workers of 3 came .*worker \d: .*(node has died|does not reach it)") as caught:
+        project.build(WhileStarting(launcher, cluster), strategy, NODES)
+    assert caught.value.code == "L406"
+    assert time.monotonic() - began < 30 * SLOWER
+    assert agents() == []
+
+
+# What cannot be done, and what must not be left
+
+
+def test_too_many_workers_are_told_with_what_there_is(launcher: RayLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = RayLauncher(launcher._address, placing=1.0)
+    with pytest.raises(LaminarError, match=r"no room for 9 workers: 9 CPUs were asked for, .* has 3 CPUs, of which 3 are free") as caught:
+        ClusterProject(tmp_path / "p").build(launcher, "sync", 9)
+    assert caught.value.code == "L406"
+
+
+def test_something_that_never_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher_module, "CONNECTING", 4.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for address in ("127.0.0.1:{}", "ray://127.0.0.1:{}"):
+            launcher = RayLauncher(address.format(silent.getsockname()[1]))
+            with pytest.raises(LaminarError) as caught:
+                launcher.host  # noqa: B018
+            assert caught.value.code == "L407"
+
+
+def test_a_command_on_ray_shows_nothing_of_ray_and_leaves_nothing(tmp_path: Path) -> None:
+    project = ClusterProject(tmp_path / "p")
+    words = [sys.executable, "-m", "laminar", "build", "--json", "-q", "--on", "ray", "--strategy", "averaging", "--workers", "2"]
+    chief = subprocess.Popen(words, cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    seen: set[int] = set()
+    commands: set[str] = set()
+    while chief.poll() is None:
+        seen |= (now := below(chief.pid))
+        commands |= {command(pid) for pid in now}
+    out, error = chief.communicate()
+    assert chief.returncode == 0, error
+    assert error == ""
+    (layer,) = json.loads(out)["layers"]
+    assert project.provenance(layer["id"])["on"]["launcher"] == "ray"
+    assert any(said.startswith("ray::LaminarAgent") for said in commands)
+    assert all_gone(seen, 5 * SLOWER)
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+def test_a_chief_that_is_killed_leaves_no_process(tmp_path: Path, cluster: RayCluster, embedded: bool) -> None:
+    project = ClusterProject(tmp_path / "p")
+    project.slow.touch()
+    on = "ray" if embedded else f"ray:{cluster.about['address']}"
+    words = [sys.executable, "-m", "laminar", "build", "-q", "--on", on, "--strategy", "sync", "--workers", "2"]
+    chief = subprocess.Popen(words, cwd=project.folder)
+    try:
+        while not list(project.folder.glob(".laminar/runs/*/checkpoint.json")):
+            assert chief.poll() is None
+        left = below(chief.pid).union(*(below(pid) for pid in agents()))
+        assert len(left) > 4
+    finally:
+        chief.kill()
+        chief.wait()
+    assert all_gone(left, 25 * SLOWER)
+
+
+# Last, because nothing is left of the cluster
+
+
+def test_the_head_that_dies_is_an_error_not_the_end_of_our_process(tmp_path: Path, launcher: RayLauncher, cluster: RayCluster) -> None:
+    project = ClusterProject(tmp_path / "p")
+    project.edit("epochs = 4", "epochs = 400")  # it would go on until Ray's nodes give up
+    project.slow.touch()
+    killed: list[float] = []
+
+    def kill(event: Event) -> None:
+        if event["event"] == "epoch" and not killed:
+            killed.append(time.monotonic())
+            for pid in below(cluster.process.pid) - {cluster.process.pid}:
+                if "gcs_server" in command(pid) or pid == cluster.about["head"]:
+                    os.kill(pid, signal.SIGKILL)
+
+    with pytest.raises(LaminarError, match="Ray's driver") as caught:
+        project.build(launcher, "sync", on_event=kill)
+    assert caught.value.code in ("L406", "L608")
+    assert os.uname().nodename in caught.value.message or "worker 0" in caught.value.message
+    assert time.monotonic() - killed[0] < 30 * SLOWER
+    assert list(project.folder.glob(".laminar/runs/*/checkpoint.json")), "the next build goes on from it"

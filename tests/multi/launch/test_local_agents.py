@@ -1,0 +1,200 @@
+"""Builds on agents: what a cluster does to them, with processes of this machine in the place of one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laminar.core.errors import LaminarError
+from laminar.launch import agent, switchboard
+from laminar.launch.local_agents import LocalAgents
+from laminar.launch.protocol import Call, Launcher
+from laminar.launch.staff import ClusterStaff
+from laminar.launch.switchboard import Switchboard
+from laminar.testing.launcher_contract import LauncherContract
+from tests.multi.launch.cluster_project import ClusterProject, notes
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+class TestLocalAgents(LauncherContract):
+    @pytest.fixture
+    def launcher(self) -> Launcher:
+        return LocalAgents()
+
+
+@pytest.fixture
+def far_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents that see nothing of this machine's files, as on another one."""
+    monkeypatch.setattr(ClusterStaff, "one_machine", property(lambda _: False))
+    monkeypatch.setattr(ClusterStaff, "_see", lambda self, _store: {a.slot: False for a in self._board.here})
+
+
+def test_a_build_on_neighbours_is_the_one_of_local_processes(tmp_path: Path) -> None:
+    here, there = ClusterProject(tmp_path / "here"), ClusterProject(tmp_path / "there")
+    one, other = here.build(None, "sync"), there.build(LocalAgents(), "sync")
+    assert [layer.key for layer in one.layers] == [layer.key for layer in other.layers], "where it ran is no part of the key"
+    assert [layer.id for layer in one.layers] == [layer.id for layer in other.layers], "to the bit: they meet in shared memory"
+    on = there.provenance(other.layers[0].id)["on"]
+    assert on == {"launcher": "agents", "hosts": [os.uname().nodename], "workers": 2}
+    assert "on" not in here.provenance(one.layers[0].id)
+    assert there.leftovers() == []
+
+
+@pytest.mark.usefixtures("far_away")
+@pytest.mark.parametrize("strategy", ["sync", pytest.param("averaging", marks=pytest.mark.slow), "downpour"])
+def test_a_build_far_away_gets_its_project_sent(tmp_path: Path, strategy: str) -> None:
+    project = ClusterProject(tmp_path / "p", layers=2 if strategy == "sync" else 1)  # the second stands on what is sent from the store
+    report = project.build(LocalAgents(), strategy)
+    assert all(layer.metrics["accuracy"] > 0.85 for layer in report.layers), report
+    assert project.leftovers() == []
+
+
+def test_an_agent_that_is_killed_in_the_middle_is_named_and_sync_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
+    project, launcher = ClusterProject(tmp_path / "p"), LocalAgents()
+    project.slow.touch()
+
+    def kill(event: dict[str, Any]) -> None:
+        if event["event"] == "checkpoint" and project.slow.exists():
+            project.slow.unlink()
+            launcher.processes[1].kill()
+
+    report = project.build(launcher, "sync", on_event=kill)
+    assert "training went on from step" in notes(report)
+    assert "with 1 worker" in notes(report)
+    assert "worker 1 (process " in notes(report)
+    assert os.uname().nodename in notes(report)
+    assert "exit code -9" in notes(report)
+    steps = [event["step"] for event in project.told if event["event"] == "epoch"]
+    assert steps == sorted(set(steps))
+    assert len(project.losses()) == 40, "no step twice, none missing"
+
+
+def test_an_agent_that_is_killed_is_not_missed_by_downpour(tmp_path: Path) -> None:
+    project, launcher = ClusterProject(tmp_path / "p"), LocalAgents()
+    project.slow.touch()
+
+    def kill(event: dict[str, Any]) -> None:
+        if event["event"] == "worker" and event["role"] == "worker" and event["rank"] == 1:
+            launcher.processes[1].kill()
+            project.slow.unlink()
+
+    report = project.build(launcher, "downpour", on_event=kill)
+    assert "the others go on" in notes(report)
+    assert report.layers[0].metrics["accuracy"] > 0.85
+
+
+def test_ctrl_c_keeps_the_checkpoint_here_and_the_next_build_goes_on(tmp_path: Path) -> None:
+    project = ClusterProject(tmp_path / "p")
+    project.slow.touch()
+
+    def interrupt(event: dict[str, Any]) -> None:
+        if event["event"] == "epoch" and project.slow.exists():
+            project.slow.unlink()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        project.build(LocalAgents(), "sync", on_event=interrupt)
+    assert list(project.folder.glob(".laminar/runs/*/checkpoint.json"))
+    before = len(project.losses())
+    report = project.build(LocalAgents(), "sync")
+    assert any(event["event"] == "resume" and event["step"] >= before for event in project.told)
+    assert report.layers[0].metrics["accuracy"] > 0.85
+    assert len(project.losses()) == 40
+
+
+def test_a_broken_line_is_mended_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = ClusterProject(tmp_path / "p")
+    boards: list[Switchboard] = []
+    enter = Switchboard.__enter__
+    monkeypatch.setattr(Switchboard, "__enter__", lambda self: (boards.append(self), enter(self))[1])
+    monkeypatch.setattr(switchboard, "BACK", 60.0)
+
+    def cut(event: dict[str, Any]) -> None:
+        if event["event"] == "epoch":
+            for one in boards[0].here:
+                if one.caller is not None:
+                    one.caller.socket.shutdown(2)
+
+    report = project.build(LocalAgents(), "sync", on_event=cut)
+    assert notes(report) == "[[]]"
+    assert len(project.losses()) == 40
+
+
+def test_an_agent_that_is_stopped_is_lost_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switchboard, "SILENCE", 1.5)
+    monkeypatch.setattr(switchboard, "BACK", 0.2)
+    launcher = LocalAgents()
+    with Switchboard(launcher, 2) as board:
+        board.room(2)
+        launcher.processes[0].send_signal(signal.SIGSTOP)
+        while not board.agents[0].lost:
+            board.turn(0.1)
+        launcher.processes[0].send_signal(signal.SIGCONT)
+        assert "it was not heard of for" in board.agents[0].lost
+        assert not board.agents[1].lost
+
+
+def test_another_version_is_turned_away_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Switchboard(LocalAgents(), 1) as board:
+        monkeypatch.setattr(board, "_version", "9.9")
+        with pytest.raises(LaminarError, match=r"0 workers of 1 .*Laminar .* but 9\.9 here"):
+            board.room(1)
+
+
+def test_agents_that_cannot_start_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with Switchboard(LocalAgents(), 2) as board, pytest.raises(LaminarError, match="its agent ended with exit code 1"):
+        board.room(2)
+
+
+def test_a_wrong_token_is_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "PATIENCE", 0.5)
+    with Switchboard(LocalAgents(), 1) as board:
+        board.room(1)
+        address = board._hub.address
+        assert "did not answer" in _serve_while(board, address)
+        assert len(board.here) == 1
+
+
+def _serve_while(board: Switchboard, address: str) -> str:
+    import threading
+
+    said: list[str] = []
+    thread = threading.Thread(target=lambda: said.append(agent.serve(address, "guess", 0)))
+    thread.start()
+    while thread.is_alive():
+        board.turn(0.1)
+    return said[0]
+
+
+def test_agents_end_with_a_chief_that_is_killed(tmp_path: Path) -> None:
+    code = (
+        "from laminar.launch.local_agents import LocalAgents\n"
+        "from laminar.launch.switchboard import Switchboard\n"
+        "launcher = LocalAgents()\n"
+        "with Switchboard(launcher, 1) as board:\n"
+        "    board.room(1)\n"
+        "    print(launcher.processes[0].pid, flush=True)\n"
+        "    while True: board.turn(1)\n"
+    )
+    chief = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert chief.stdout is not None
+    pid = int(chief.stdout.readline())
+    watch = os.pidfd_open(pid)
+    chief.kill()
+    chief.communicate()
+    import select
+
+    assert select.select([watch], [], [], 20)[0], "the agent outlives its chief"
+    os.close(watch)
+
+
+def test_the_call_does_not_show_its_token() -> None:
+    assert "secret" not in repr(Call("127.0.0.1:1", "secret"))
