@@ -5,7 +5,7 @@
 `laminar build` of one layer (a hidden layer of 128, or two convolutions) on Fashion-MNIST: by one process on one thread, by one worker and
 one server, and by two workers and one server, in turns. Samples per second are those of the training epochs but the first, as the runs'
 own events tell.
-`--solo` and `--server` are their optimizers and rates: Downpour's Adagrad is not solo's Adam.
+`--solo` and `--server` are their optimizers and rates: pushes of several steps want a higher one.
 Wanted: one worker >= 0.9, two workers >= 1.7 of one process; accuracy of two workers within 1 point of it.
 """
 
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--n", type=int, default=4, help="steps between pushes, and between fetches")
     parser.add_argument("--solo", default='optimizer = "adam", lr = 0.001')
-    parser.add_argument("--server", default='optimizer = "adagrad", lr = 0.02')
+    parser.add_argument("--server", default='optimizer = "adam", lr = 0.004')
     args = parser.parse_args()
     common = f"epochs = {args.epochs}, batch = {args.batch}, seed = 0, threads = 1"
     strategy = f"n_push = {args.n}, n_fetch = {args.n}"

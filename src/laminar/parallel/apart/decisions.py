@@ -88,7 +88,7 @@ class Decisions:
         name, now = f"{worker}/{said.sequence}", self.clock.monotonic()
         self.numbers.check(name, packet)
         if self.rounds is not None and said.round is not None and said.round > self.round:
-            return TO_COME  # this server went back to its snapshot. Not remembered: the round will come again, and its answer by this number
+            return TO_COME  # this server went back to its snapshot. Not remembered: the round comes again, and its answer by this number
         self.numbers.told_idle(said.idle)
         self._fate, known = "", name in self.pushes
         self.pushes.setdefault(name, (said.batches, said.loss))
