@@ -35,6 +35,7 @@ from typing import Any, ClassVar
 MODULES = (
     "laminar",
     "laminar.parallel.sync.member",
+    "laminar.parallel.split.member",
     "laminar.parallel.apart.server_process",
     "laminar.parallel.apart.worker_process",
     "tests.multi.parallel.downpour_pusher",

@@ -62,7 +62,8 @@ def run(
         layers = [gone]
     try:
         with progress(quiet=quiet, workers=workers_of(file)) as emit, cluster(file, on, start_timeout) as how:
-            report = build(file, store, targets=layers or None, force=force, emit=emit, how=how)
+            soon = how.soon if how is not None else None
+            report = build(file, store, targets=layers or None, force=force, emit=emit, how=how, soon=soon)
     except KeyboardInterrupt:
         remark("interrupted: what was trained is kept; `laminar build` goes on from the last checkpoint")
         raise typer.Exit(130) from None

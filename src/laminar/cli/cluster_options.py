@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from laminar.core.errors import LaminarError
 from laminar.stack.read import StackFile
 from laminar.train.strategies import Solo, strategy
+
+if TYPE_CHECKING:
+    from laminar.launch.on_cluster import OnCluster
 
 On = Annotated[
     str | None,
@@ -53,8 +56,8 @@ def other_rank(on: str | None) -> bool:
 
 
 @contextmanager
-def cluster(file: StackFile, on: str | None, starting: float | None) -> Iterator[Callable[..., Any] | None]:
-    """What `build` takes for `how`; None: workers are processes of this machine."""
+def cluster(file: StackFile, on: str | None, starting: float | None) -> Iterator[OnCluster | None]:
+    """What `build` takes for `how`, and who is to hear what will be trained; None: workers are processes of this machine."""
     chosen = place(on)
     if chosen == "local":
         yield None

@@ -30,6 +30,10 @@ class EventLog:
     def __call__(self, event: Event) -> None:
         self._file.write(self._encode(event).encode() + b"\n")
 
+    def show(self) -> None:
+        """Let others read what was told so far."""
+        self._file.flush()
+
     def flush(self) -> int:
         """Put everything on disk; the size of the file after it."""
         self._file.flush()

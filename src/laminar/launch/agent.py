@@ -74,7 +74,7 @@ class Agent:
         self._members: dict[int, LocalMember] = {}
         self._shipping: int | None = None  # the question that is answered when all files are there
         self._heard = self._beaten = time.monotonic()
-        self._over = False
+        self._over = self._warmed = False
 
     def run(self) -> None:
         """Until the chief says that it is over, or is gone. TurnedAway if it wants no agent, or not this one."""
@@ -108,6 +108,9 @@ class Agent:
             link.close()
             raise TurnedAway(said.why)
         self._post.was_seen(said.seen)
+        if said.warm and not self._warmed:
+            self._warmed = True
+            self._crew.warm(1)
         self._link = link
         self._crew.also(link.fileno())
         self._heard = time.monotonic()

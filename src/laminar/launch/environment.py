@@ -117,6 +117,9 @@ class EnvironmentLauncher:
         self.token = os.environ.get(TOKEN) or (None if place.store else _no_token())
         self.port = 0 if place.store else place.port
 
+    def begin(self) -> None:
+        """There is nothing to load."""
+
     @property
     def host(self) -> str:
         try:

@@ -21,6 +21,9 @@ class LocalAgents:
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self._told: set[int] = set()
 
+    def begin(self) -> None:
+        """There is nothing to load."""
+
     @property
     def host(self) -> str:
         return self._host

@@ -26,6 +26,7 @@ class Hello(Message, frozen=True, kw_only=True, tag="hello"):
 
 class Welcome(Message, frozen=True, kw_only=True, tag="welcome"):
     seen: int
+    warm: bool = False  # a process will be asked for soon: one may load what it needs meanwhile
 
 
 class Refused(Message, frozen=True, kw_only=True, tag="refused"):

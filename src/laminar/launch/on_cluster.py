@@ -1,10 +1,16 @@
-"""On a cluster: trains the jobs of a build on the machines of a launcher, which is asked for workers when the first job needs them."""
+"""On a cluster: trains the jobs of a build on the machines of a launcher, which is asked for workers as soon as a job will need them.
+
+Engines take seconds to start, in which the chief opens data and model: so it is a thread that asks them.
+"""
 
 from __future__ import annotations
 
+import threading
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, final
+
+import msgspec
 
 from laminar.core.events import Emit
 from laminar.launch.attach import survive_hangup, watched
@@ -12,7 +18,8 @@ from laminar.launch.environment import EnvironmentLauncher
 from laminar.launch.protocol import Launcher
 from laminar.launch.staff import ClusterStaff
 from laminar.launch.switchboard import STARTING
-from laminar.train.strategies import Sync, strategy
+from laminar.train.recipe import Recipe
+from laminar.train.strategies import ManySpec, Sync, for_unlike_machines, strategy
 
 if TYPE_CHECKING:
     from laminar.stack.open_job import Description
@@ -28,20 +35,44 @@ class OnCluster:
         self._held = ExitStack()
         self._staff: ClusterStaff | None = None
         self._made_for: tuple[int, bool] | None = None
+        self._asking: _Asking | None = None
+
+    def soon(self, recipe: Recipe) -> None:
+        """A layer of this recipe is going to be trained."""
+        if self._staff is None and self._asking is None and self._launcher.fixed is None:
+            how = strategy(recipe.strategy)
+            self._made_for = how.workers, isinstance(how, Sync)
+            self._asking = _Asking(ClusterStaff(self._launcher, how.workers, together=self._made_for[1], starting=self._starting))
 
     def __call__(self, job: Job, description: Description, emit: Emit) -> Trained:
         from laminar.parallel.run import run  # here, because it brings torch: a build that reuses all needs none
 
         how = strategy(job.recipe.strategy)
         staff = self._for(how.workers, together=isinstance(how, Sync))
+        description = self._on_these_machines(job, description, staff)
         survive_hangup(job.folder)
         with watched(job.folder, job.name, emit) as tell:
             trained = run(job, description, tell, staff)
         trained.where = staff.about()
         return trained
 
+    @staticmethod
+    def _on_these_machines(job: Job, description: Description, staff: ClusterStaff) -> Description:
+        """Several machines may differ in speed: shares are measured where nothing else was said."""
+        how = strategy(job.recipe.strategy)
+        staff.room(how.workers, how.fewest if isinstance(how, ManySpec) and how.elastic else None)
+        fitting = for_unlike_machines(how) if len(staff.about()["hosts"]) > 1 else how
+        if fitting == how:
+            return description
+        job.recipe = msgspec.structs.replace(job.recipe, strategy=fitting)
+        return description.with_recipe(job.recipe)
+
     def _for(self, workers: int, *, together: bool) -> ClusterStaff:
         wanted = (self._launcher.fixed, False) if self._launcher.fixed is not None else (workers, together)
+        if self._asking is not None:
+            asking, self._asking = self._asking, None
+            self._held.callback(asking.leave)
+            self._staff = self._held.enter_context(asking.answer())
         if self._staff is None or self._made_for != wanted:
             self._held.close()
             port, token = 0, None
@@ -52,6 +83,7 @@ class OnCluster:
         return self._staff
 
     def __enter__(self) -> OnCluster:
+        self._launcher.begin()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
@@ -60,4 +92,45 @@ class OnCluster:
                 # Its agents wait to be told that there is nothing to do: where no layer had to be trained, nobody has spoken to them yet.
                 self._for(self._launcher.fixed, together=False).room(self._launcher.fixed)
         finally:
+            if self._asking is not None:  # nothing was trained after all, or it was interrupted
+                self._asking.give_up()
             self._held.close()
+            self._launcher.stop()
+
+
+@final
+class _Asking:
+    """A thread that starts a staff. It lives as long as that: what it has started may die with it (crew.die_with)."""
+
+    def __init__(self, staff: ClusterStaff) -> None:
+        self._staff = staff
+        self._error: BaseException | None = None
+        self._there, self._over = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._staff.start_up()
+        except BaseException as error:
+            self._error = error
+        self._there.set()
+        self._over.wait()
+
+    def answer(self) -> ClusterStaff:
+        """When all is started; what went wrong is raised here."""
+        self._there.wait()
+        if self._error is not None:
+            self._over.set()
+            raise self._error
+        return self._staff
+
+    def leave(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def give_up(self) -> None:
+        self._there.wait()
+        if self._error is None:
+            self._staff.__exit__(None, None, None)
+        self.leave()

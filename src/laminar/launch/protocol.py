@@ -21,6 +21,9 @@ class Launcher(Protocol):
     name: str  # for people and for provenance: local, ray, spark, env
     fixed: int | None  # agents there are, however many are asked for; None: as many as are asked for
 
+    def begin(self) -> None:
+        """It may soon be asked for agents: what takes long to load may be loaded meanwhile. Nothing that cannot be taken back."""
+
     @property
     def host(self) -> str:
         """An address of this machine that the agents' machines can call. Loopback where they are all here."""

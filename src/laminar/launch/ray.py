@@ -6,6 +6,7 @@ for ever for one that does not answer, and takes over signals and logging. So no
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import os
@@ -24,7 +25,7 @@ from laminar.parallel.crew import Crew, LocalMember
 DRIVER: Final = "laminar.launch.ray_driver"
 EMBEDDED, FOUND = "local", "auto"  # Ray's own words: a new cluster on this machine; the one that runs on it
 CONNECTING: Final = 30.0  # seconds until a cluster has answered
-BEGINNING: Final = 60.0  # seconds until one has been started on this machine
+BEGINNING: Final = 60.0  # seconds until one has been started on this machine, or has started what serves us
 PLACING: Final = 25.0  # seconds until it has room
 CLIENT_PORT: Final = 10001
 LOOPBACK: Final = "127.0.0.1"
@@ -69,11 +70,27 @@ class RayLauncher:
                 self._host = reachable_from([*self._nodes, *([_place(self._address)[0]] if self._address != FOUND else [])])
         return self._host
 
+    def begin(self) -> None:
+        """Start the driver, which loads Ray while others read a stack file."""
+        if self._driver is not None or find_spec("ray") is None:
+            return
+        read, self._orders = os.pipe()
+        if not os.environ.get(DEBUG):
+            self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
+        log = self._log.fileno() if self._log is not None else None
+        brief = {"orders": read, "log": log, "placing": self._placing}
+        environment = _OWN if self._address == EMBEDDED else {}
+        try:
+            files = [read, *([log] if log is not None else [])]
+            self._driver = self._crew.start(DRIVER, "launcher", 0, brief, files=files, environment=environment)
+        finally:
+            os.close(read)
+
     def start(self, agents: int, call: Call, *, together: bool) -> None:  # noqa: ARG002 - a lost one is replaced, whatever it was for
         try:
             self._connect(agents)
             self._agents, self._placed, self._crowded = agents, False, False
-            os.write(self._orders, json.dumps({"agents": agents, "address": call.address, "token": call.token}).encode() + b"\n")
+            self._order({"agents": agents, "address": call.address, "token": call.token})
             self._wait(lambda: self._placed, self._placing + CONNECTING, f"no answer to a request for {agents} CPUs")
         except BaseException:
             self.stop()
@@ -107,7 +124,7 @@ class RayLauncher:
 
     def _connect(self, cpus: int | None = None) -> None:
         """L407 if there is no Ray, or none at the address."""
-        if self._driver is not None:
+        if self._nodes is not None:
             return
         if find_spec("ray") is None:
             raise LaminarError("L407", "--on ray needs the library ray, which is not installed", hint=_INSTALL)
@@ -116,22 +133,21 @@ class RayLauncher:
             _call(self._address)
             if self._address.startswith("ray://"):
                 self._address = "ray://{}:{}".format(*_place(self._address))  # Ray knows no usual port
-        read, self._orders = os.pipe()
-        if not os.environ.get(DEBUG):
-            self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
-        log = self._log.fileno() if self._log is not None else None
-        brief = {"address": self._address, "cpus": cpus, "orders": read, "log": log, "placing": self._placing}
         try:
-            self._driver = self._crew.start(
-                DRIVER, "launcher", 0, brief, files=[read, *([log] if log is not None else [])], environment=_OWN if own else {}
+            self.begin()
+            self._order({"connect": self._address, "cpus": cpus})
+            self._wait(
+                lambda: self._nodes is not None,
+                BEGINNING if own or self._address.startswith("ray://") else CONNECTING,
+                f"no answer from {self._address}",
             )
-        finally:
-            os.close(read)
-        try:
-            self._wait(lambda: self._nodes is not None, BEGINNING if own else CONNECTING, f"no answer from {self._address}")
         except BaseException:
             self.stop()
             raise
+
+    def _order(self, told: dict[str, Any]) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and that is heard of
+            os.write(self._orders, json.dumps(told).encode() + b"\n")
 
     def _wait(self, ready: Callable[[], bool], seconds: float, otherwise: str) -> None:
         until = time.monotonic() + seconds

@@ -1,6 +1,6 @@
 """Ray's driver: the process of a build that speaks with Ray. It has agents placed and replaced, and tells the launcher (ray.py) of them.
 
-Told by its brief which cluster; then, by lines of JSON, how many agents. When that line ends, however the launcher did, it ends the actors
+Told by lines of JSON which cluster, and how many agents. When that line ends, however the launcher did, it ends the actors
 and whatever of Ray it has started.
 """
 
@@ -177,7 +177,9 @@ def run(brief: Brief) -> None:
     told, heard = brief.told, orders(brief.told["orders"])
     agents: Agents | None = None
     try:
-        connect(told["address"], told["cpus"])
+        if (first := heard.get()) is None:
+            return
+        connect(first["connect"], first["cpus"])
         brief.say({"nodes": sorted({str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Alive"]})})
         while True:
             if agents is None or not heard.empty():

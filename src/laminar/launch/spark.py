@@ -37,6 +37,9 @@ class SparkLauncher:
         self._session: Session | None = None
         self._agents: _Agents | None = None
 
+    def begin(self) -> None:
+        """There is nothing to load."""
+
     @property
     def host(self) -> str:
         return spark_session.address(self._master)

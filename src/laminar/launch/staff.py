@@ -52,17 +52,25 @@ class ClusterStaff:
             starting=starting,
             port=port,
             token=token,
+            warm=True,
             on_news=self._news,
             on_lost=self._lost,
         )
+        self._started = False
         self._said: deque[Said] = deque()
         self._members = 0
         self._job: dict[str, Any] = {}
         self._run_files: RunFiles | None = None
         self._neighbours: tuple[tuple[str, ...], bool] | None = None  # for which agents it is known
 
+    def start_up(self) -> None:
+        """Ask for agents; may be done before, by another thread, than the context begins."""
+        if not self._started:
+            self._board.__enter__()
+            self._started = True
+
     def __enter__(self) -> ClusterStaff:
-        self._board.__enter__()
+        self.start_up()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:

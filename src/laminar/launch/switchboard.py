@@ -47,12 +47,13 @@ class Switchboard:
         starting: float = STARTING,
         port: int = 0,
         token: str | None = None,
+        warm: bool = False,
         on_news: Callable[[AgentHere, News, memoryview], None] = lambda *_: None,
         on_lost: Callable[[AgentHere], None] = lambda _: None,
     ) -> None:
-        """`port`, `token`: where agents know already where to call, and how to show that they may."""
+        """`port`, `token`: where agents know already where to call, and how to show that they may. `warm`: they are to start processes."""
         self.launcher, self.wanted = launcher, agents
-        self._together, self._starting = together, starting
+        self._together, self._starting, self._warm = together, starting, warm
         self._on_news, self._on_lost = on_news, on_lost
         self._port, self._token = port, token or secrets.token_hex(16)
         self.agents: dict[int, AgentHere] = {}
@@ -237,7 +238,7 @@ class Switchboard:
             self._hub.drop(known.caller)
         known.caller, known.heard = caller, time.monotonic()
         caller.who = str(said.slot)
-        self._hub.send(caller, Welcome(seen=known.post.seen))
+        self._hub.send(caller, Welcome(seen=known.post.seen, warm=self._warm))
         known.post.was_seen(said.seen)
         for again, payload in known.post.again():
             self._hub.send(caller, again, payload)

@@ -31,6 +31,8 @@ from laminar.core.errors import LaminarError
 
 CALLED_OFF: Final = 75  # exit code of a process that left because another died
 OWN_ADDRESS: Final = "LAMINAR_ADDRESS"  # in the environment of a process on another machine: where the others can call it
+SPARE: Final = "laminar.parallel.spare"
+GIVEN: Final[list[dict[str, Any]]] = []  # in a spare process: the brief, which it has read itself
 TICK: Final = 0.5  # seconds
 GRACE: Final = 10.0  # seconds that processes have to leave when they are told to
 
@@ -149,6 +151,15 @@ class Staff(Protocol):
         """For the layer's provenance: what started the workers, and where they were."""
 
 
+@dataclass(frozen=True)
+class _Begun:
+    """A process that waits for its brief."""
+
+    process: subprocess.Popen[bytes]
+    read: int
+    write: int  # the number of the pipe's other end, over there
+
+
 @final
 class Crew:
     """A context: nothing that was started outlives it."""
@@ -160,6 +171,7 @@ class Crew:
 
     def __init__(self, *, threads: int = 1, staff: Staff | None = None) -> None:
         self.members: list[Member] = []
+        self._spares: list[_Begun] = []
         self._threads = threads
         self._selector = selectors.DefaultSelector()
         self._staff = staff
@@ -177,25 +189,47 @@ class Crew:
         environment: Mapping[str, str] | None = None,
     ) -> LocalMember:
         """Run `python -m module` here; `files` are open files that the process inherits under the same numbers."""
+        own = {"OMP_NUM_THREADS": str(self._threads)} | dict(environment or {})
+        told = {**brief, "role": role, "rank": rank, "chief": os.getpid()}
+        spare = self._spare() if not files else None
+        if spare is not None:
+            told |= {"module": module, "environment": own}
+        else:
+            spare = self._begin([*self.before(role, rank), sys.executable, "-m", module], files, own)
+        member = LocalMember(role, rank, process=spare.process, pipe=spare.read)
+        self.members.append(member)
+        self._selector.register(spare.read, selectors.EVENT_READ, member)
+        assert spare.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            spare.process.stdin.write(json.dumps({**told, "pipe": spare.write}).encode())
+            spare.process.stdin.close()
+        return member
+
+    def warm(self, count: int) -> None:
+        """Have so many processes load what workers need: those that are started next begin sooner."""
+        words = [sys.executable, "-m", SPARE, str(os.getpid())]
+        self._spares += [self._begin(words, (), {"OMP_NUM_THREADS": str(self._threads)}) for _ in range(count)]
+
+    def _begin(self, words: Sequence[str], files: Sequence[int], environment: Mapping[str, str]) -> _Begun:
         read, write = os.pipe()
         process = subprocess.Popen(
-            [*self.before(role, rank), sys.executable, "-m", module],
+            words,
             stdin=subprocess.PIPE,
             stdout=sys.stderr.fileno() if _has_file(sys.stderr) else None,  # what a model prints is no result
             pass_fds=[write, *files],
-            env=os.environ | {"OMP_NUM_THREADS": str(self._threads)} | dict(environment or {}),
+            env=os.environ | environment,
             start_new_session=True,  # Ctrl-C goes to the chief, who says what is to be done
         )
         os.close(write)
         os.set_blocking(read, False)
-        member = LocalMember(role, rank, process=process, pipe=read)
-        self.members.append(member)
-        self._selector.register(read, selectors.EVENT_READ, member)
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(json.dumps({**brief, "role": role, "rank": rank, "pipe": write, "chief": os.getpid()}).encode())
-            process.stdin.close()
-        return member
+        return _Begun(process, read, write)
+
+    def _spare(self) -> _Begun | None:
+        while self._spares:
+            if (found := self._spares.pop()).process.poll() is None:
+                return found
+            os.close(found.read)
+        return None
 
     def start_worker(self, module: str, rank: int, brief: Mapping[str, Any], *, files: Sequence[int] = ()) -> Member:
         """Here, or elsewhere where there is a staff for that."""
@@ -261,6 +295,10 @@ class Crew:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.end()
+        while (spare := self._spare()) is not None:
+            spare.process.kill()
+            spare.process.communicate()
+            os.close(spare.read)
         for member in self.members:
             if isinstance(member, LocalMember) and not member.ended:
                 os.close(member.pipe)
@@ -277,7 +315,7 @@ class Brief:
 
 def read_brief(*, dies_with_chief: bool = True) -> Brief:
     """In a member: what it is to do, and a way to speak to the chief. One that has something to put away at the end dies by itself."""
-    told = json.loads(sys.stdin.buffer.read())
+    told = GIVEN[0] if GIVEN else json.loads(sys.stdin.buffer.read())
     if dies_with_chief:
         die_with(told["chief"])
     pipe = told["pipe"]

@@ -6,7 +6,7 @@ Locks are per key: two builds of one store run side by side, and a layer both ne
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,7 @@ from laminar.stack.team_heard import TeamHeard
 from laminar.store.manifest import BuildRecord
 from laminar.store.store import Store
 from laminar.train.misgivings import WARNING
+from laminar.train.recipe import Recipe
 
 if TYPE_CHECKING:
     from laminar.stack.train_layer import Train
@@ -82,16 +83,19 @@ def build(
     emit: Emit = nowhere,
     clock: Clock = SYSTEM,
     how: Train | None = None,
+    soon: Callable[[Recipe], None] | None = None,
 ) -> BuildReport:
     """Train what is missing or changed, parents first. `force` trains the targets (or everything) even when nothing changed.
 
-    `how`: whatever trains a job elsewhere than on this machine (launch/on_cluster.py).
+    `how`: whatever trains a job elsewhere than on this machine (launch/on_cluster.py). `soon` is told what is going to be trained first.
     """
     done: dict[str, Built] = {}
     order = bottom_up(file, targets)
     steps = plan(file, store, targets=targets, force=force)  # every mistake that can be seen without training is seen before it
     ready = {step.layer.name: step for step in steps if step.action == "cached"}
     if len(ready) < len(steps):
+        if soon is not None:
+            soon(next(step for step in steps if step.layer.name not in ready).layer.train)
         import laminar.stack.train_layer  # noqa: F401 - torch takes a second to load, which is no part of any layer's time
     shown = {step.layer.name: store.refs.get(f"{file.spec.stack.name}/{step.layer.name}") for step in steps}
     idle = all(name in ready and shown[name] == ready[name].id for name in shown)

@@ -6,7 +6,7 @@ editing the file by now), and the names of layer, parent and run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,11 @@ class Description:
             "parent": self.parent,
             "run": self.run,
         }
+
+    def with_recipe(self, recipe: Recipe) -> Description:
+        """The same, for workers that train by another recipe than the stack file's."""
+        layers = [msgspec.structs.replace(one, train=recipe) if one.name == self.layer else one for one in self.file.spec.layer]
+        return replace(self, file=replace(self.file, spec=msgspec.structs.replace(self.file.spec, layer=layers)))
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Description:

@@ -51,9 +51,10 @@ class History:
         self._emit({"event": "step", "layer": self.name, **fields, "t": self._now()})
 
     def tell(self, event: str, **fields: Any) -> None:
-        """To the file and to listeners."""
+        """To the file, where it can be read at once, and to listeners."""
         record = {"event": event, **fields, "t": self._now()}
         self._log(record)
+        self._log.show()
         self._emit({"layer": self.name, **record})
 
     def epoch(self, *, step: int, train: dict[str, float], test: dict[str, float], **fields: Any) -> None:

@@ -4,7 +4,7 @@
     strategy = { kind = "downpour", workers = 6, shards = 3, compress = "fp16" }
 
 `sync` without compression learns what one process learns, whatever the number of workers, and is in no key. The others learn something
-else, so what decides about it is in the layer's key (`key_fields`).
+else, so what decides about it is in the layer's key (`key_fields`). Those that split the model are in splitting.py.
 No torch here: a strategy can be read and checked without it.
 """
 
@@ -16,9 +16,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from laminar.train.compression import AnyCompression, CompressSpec, Kind, NoCompression, compression
+from laminar.train.splitting import Mesh
 
-Name = Literal["solo", "sync", "averaging", "downpour", "quorum"]
+Name = Literal["solo", "sync", "averaging", "downpour", "quorum"]  # that can be written without settings
 ShareOut = Literal["equal", "measured"]  # of a batch: equal parts, or by the speed that each worker was measured at (shares.py)
+AutoShareOut = Literal["auto", "equal", "measured"]  # auto: equal on one machine, measured on several
 
 
 class StrategySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -75,7 +77,7 @@ class Sync(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     """Every worker holds the model; gradients are averaged at each step."""
 
     link: Literal["memory", "gloo"] = "memory"  # shared memory of one machine, or torch.distributed between machines
-    shares: ShareOut = "equal"
+    shares: AutoShareOut = "auto"
 
     def key_fields(self) -> dict[str, Any] | None:
         """With compression also the shares: what a packet leaves out depends on the rows behind it."""
@@ -175,7 +177,7 @@ class Quorum(AgeingSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     late: Literal["drop", "age"] = "drop"  # what becomes of a gradient whose round is closed
     deadline: float = 30.0  # seconds that a round waits at most
     minimum: int = 1  # gradients that a step is made of at least
-    shares: ShareOut = "equal"
+    shares: AutoShareOut = "auto"
 
     def key_fields(self) -> dict[str, Any] | None:
         """Without shares, as without the deadline: they say who computes which rows, and a step is the same sum over the whole batch."""
@@ -196,7 +198,7 @@ class Quorum(AgeingSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             raise ValueError(f"strategy.minimum is {self.minimum}, but must be 1 to the number of workers, {self.workers}")
 
 
-AnyStrategy = Solo | Sync | Averaging | Downpour | Quorum
+AnyStrategy = Solo | Sync | Averaging | Downpour | Quorum | Mesh
 
 BY_NAME: Final[dict[str, type[AnyStrategy]]] = {
     "solo": Solo,
@@ -204,6 +206,7 @@ BY_NAME: Final[dict[str, type[AnyStrategy]]] = {
     "averaging": Averaging,
     "downpour": Downpour,
     "quorum": Quorum,
+    "mesh": Mesh,
 }
 
 
@@ -211,20 +214,23 @@ def strategy(written: Name | AnyStrategy | None) -> AnyStrategy:
     """The settings, also where only a name was written, or nothing."""
     if written is None:
         return Solo()
-    return written if isinstance(written, StrategySpec) else BY_NAME[written]()
+    if isinstance(written, str):
+        found: AnyStrategy = BY_NAME[written]()  # type: ignore[call-arg]
+        return found
+    return written
 
 
 def for_unlike_machines(how: AnyStrategy) -> AnyStrategy:
     """The same with measured shares, where that changes no key: a layer is what its stack file says, wherever it is trained."""
-    if not isinstance(how, Sync | Quorum):
+    if not isinstance(how, Sync | Quorum) or how.shares != "auto":
         return how
     shared: Sync | Quorum = msgspec.structs.replace(how, shares="measured")
     return shared if shared.key_fields() == how.key_fields() else how
 
 
-def _unless_equal(shares: ShareOut) -> dict[str, Any]:
+def _unless_equal(shares: AutoShareOut) -> dict[str, Any]:
     """For a key: equal ones are not in it, as in those of layers that were trained before there were others."""
-    return {} if shares == "equal" else {"shares": shares}
+    return {"shares": shares} if shares == "measured" else {}
 
 
 def _with_settings(spec: CompressSpec | OuterSpec) -> dict[str, Any]:
