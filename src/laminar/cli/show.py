@@ -12,7 +12,16 @@ from laminar.stack.project import open_project
 from laminar.stack.show import describe
 
 
-def run(ref: Annotated[str, typer.Argument(help="head, digits/head, head~1, a tag or an id.")], json: Json = False) -> None:
+def run(
+    ref: Annotated[str, typer.Argument(help="head, digits/head, head~1, a tag or an id.")],
+    split: Annotated[bool, typer.Option("--split", help="How its strategy splits the model over workers.")] = False,
+    json: Json = False,
+) -> None:
+    if split:
+        from laminar.cli.show_split import show_split
+
+        show_split(ref, as_json=json)
+        return
     project = open_project()
     store = project.open_store(create=False)
     found = describe(store, ref, project.stack)

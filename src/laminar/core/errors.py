@@ -30,6 +30,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "L009": "the folder already holds a stack",
     "L010": "nothing to roll back or redo",
     "L011": "a library that is not installed",
+    "L012": "a split that the model does not allow",
     # data
     "L101": "a data file is missing",
     "L102": "a data file cannot be read",
@@ -53,6 +54,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "L206": "the model cannot be exported",
     "L207": "a graph that will not be loaded",
     "L208": "a file of weights that cannot be read",
+    "L209": "a model that cannot be split",
     # the store
     "L301": "no space left on the disk",
     "L302": "no permission to read or write",

@@ -1,9 +1,11 @@
-"""Parallel: one layer trained by many workers, split by data.
+"""Parallel: one layer trained by many workers, split by data, or by the model itself.
 
     run.py       the door: a job and its strategy
     sync/        gradients averaged at each step, in shared memory (segment.py, meeting.py) or over torch.distributed
     apart/       averaging, downpour, quorum: servers and workers that speak over wire/
-    crew.py      processes of this machine: started, listened to, ended
+    split/       workers that have parts of the model each
+    team_chief.py  the chief of workers that wait for each other at every step: sync, split
+    crew.py      processes of this machine: started, listened to, ended; spare.py: started before it is known what for
     aggregate/   what an arriving gradient does: applied, held, aged or dropped
     compress/    gradients as small packets, the same for every strategy
     outer.py     steps on averages; restore.py: states back into place

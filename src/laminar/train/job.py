@@ -49,6 +49,9 @@ class Job:
     clock: Clock = SYSTEM
     announce: list[dict[str, Any]] = field(default_factory=list)  # processes to tell of when training starts: role, rank, pid, host
     team: Team | None = None  # the processes that train it together, of which this is one
+    frozen_told: dict[str, Any] | None = (
+        None  # what is frozen (snapshot.frozen_state), where the model has only parts of its tensors by now
+    )
 
     @property
     def fit_route(self) -> Route:

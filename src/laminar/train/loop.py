@@ -20,7 +20,6 @@ from laminar.core.atomic import explaining_os_errors
 from laminar.core.clock import Clock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, nowhere
-from laminar.core.seeds import derive
 from laminar.data.batches import Batches
 from laminar.data.gather import Block
 from laminar.train import borrowed, checkpoint, dtype
@@ -48,7 +47,7 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
     scale = dtype.LossScale() if recipe.dtype == "float16" else None
     team, params = job.team, trainable(job.model)
     optimizer = Optimizer(recipe, params) if team is None else team.optimizer(recipe, params)
-    run = Run(job, optimizer, scale, Tally(classes=data.classes is not None), frozen_state(job))
+    run = Run(job, optimizer, scale, Tally(classes=data.classes is not None), job.frozen_told or frozen_state(job))
     together = None if team is None or isinstance(optimizer, Optimizer) else Together(run, team, optimizer, job.clock)
 
     saved, notes = checkpoint.newest(job.folder)
@@ -62,7 +61,7 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
     with contextlib.ExitStack() as held:
         held.enter_context(explaining_os_errors(job.folder))
         held.enter_context(borrowed.settings(threads))
-        held.enter_context(borrowed.seeded(recipe.seed if team is None or not team.rank else derive(recipe.seed, "member", team.rank)))
+        held.enter_context(borrowed.seeded(recipe.seed if team is None else team.seed(recipe.seed)))
         interrupts = held.enter_context(borrowed.Interrupts())
         batches = held.enter_context(
             Batches(

@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from laminar.train.schedules import Constant, Cosine, OneCycle, Schedule, Step
-from laminar.train.strategies import AnyStrategy, Averaging, ManySpec, Name, StrategySpec, Sync
+from laminar.train.splitting import SplitSpec
+from laminar.train.strategies import AnyStrategy, Averaging, ManySpec, Name, Sync
 from laminar.train.strategies import strategy as strategy_of
 
 Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lars", "lamb"]
@@ -136,8 +137,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError(f'label_smoothing is {self.label_smoothing}, but loss = "{self.loss}" has no labels to smooth')
         self._check_strategy(strategy_of(self.strategy))
 
-    def _check_strategy(self, chosen: StrategySpec) -> None:
+    def _check_strategy(self, chosen: AnyStrategy) -> None:
         """What a strategy cannot do is said before anything is started."""
+        if isinstance(chosen, SplitSpec) and self.dtype != "float32":
+            raise ValueError(f'dtype is "{self.dtype}" with strategy "{chosen.kind}", whose workers compute in float32; leave dtype out')
         if not isinstance(chosen, ManySpec):
             return
         if self.dtype != "float32":

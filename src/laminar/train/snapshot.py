@@ -53,6 +53,7 @@ class Members:
 
     tally: dict[str, float]
     own: list[bytes]
+    whole: dict[str, Tensor] = field(default_factory=dict)  # tensors of which members have parts
 
 
 @dataclass
@@ -74,13 +75,17 @@ class Run:
         whole = dict(zip(tally, team.sum(list(tally.values())), strict=True))
         words, streams = rng_state()
         own = {"rng": words} | {f"residual/{name}": tensor for name, tensor in self.optimizer.residual().items()}
-        return Members(whole, team.gather(pack(own, streams)))
+        together = team.whole(dict(changing(self.job))), team.whole(self.optimizer.tensors())
+        tensors = {f"{kind}/{name}": t for kind, found in zip(("model", "optimizer"), together, strict=True) for name, t in found.items()}
+        return Members(whole, team.gather(pack(own, streams)), tensors)
 
     def capture(self, events: int, members: Members) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and JSON; `events` is the size of the event file at this moment."""
         words, streams = rng_state()
-        tensors = {f"model/{name}": tensor for name, tensor in changing(self.job)}
-        tensors |= {f"optimizer/{name}": tensor for name, tensor in self.optimizer.tensors().items()}
+        tensors = members.whole or {
+            **{f"model/{name}": tensor for name, tensor in changing(self.job)},
+            **{f"optimizer/{name}": tensor for name, tensor in self.optimizer.tensors().items()},
+        }
         tensors |= {f"member/{rank}": torch.frombuffer(bytearray(own), dtype=torch.uint8) for rank, own in enumerate(members.own)}
         tensors["rng"] = words
         state = {
@@ -108,8 +113,9 @@ class Run:
         kept = _under(saved.tensors, "model/")
         own = dict(changing(self.job))
         _same("tensors", sorted(own), sorted(kept))
+        team = self.job.team
         for name, tensor in own.items():
-            then = kept[name]
+            then = kept[name] if team is None else team.own(name, kept[name])
             if tensor.shape != then.shape or tensor.dtype != then.dtype:
                 kinds = f"{then.dtype} {list(then.shape)} in the checkpoint and {tensor.dtype} {list(tensor.shape)} in the model"
                 raise LaminarError("L604", f"'{name}' is {kinds}", hint=_AGAIN)
@@ -118,7 +124,6 @@ class Run:
         self.progress = msgspec.convert(state["progress"], Progress)
         if self.scale is not None:
             self.scale.scale, self.scale.good = state["scale"]
-        team = self.job.team
         if team is None or not team.rank:
             self.tally.load(state["tally"])  # of all members together
             load_rng(saved.tensors["rng"], state["rng"])

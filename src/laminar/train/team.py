@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
+from laminar.core.seeds import derive
 from laminar.train.recipe import Recipe
 
 NOTHING: Final = 0  # what member 0 wishes to be done by all after a step
@@ -54,6 +55,23 @@ class Team(Protocol):
     rank: int
     size: int
 
+    @property
+    def part(self) -> tuple[int, int]:
+        """Which part of a batch's rows this member takes, and how many parts there are. Several may take the same."""
+        ...
+
+    def seed(self, seed: int) -> int:
+        """Of this member's random numbers, for the recipe's."""
+        ...
+
+    def whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """By all members at once: tensors of the model, or of the optimizer, of which each may have a part."""
+        ...
+
+    def own(self, name: str, tensor: Tensor) -> Tensor:
+        """The part of a whole tensor that this member has."""
+        ...
+
     def optimizer(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> TeamOptimizer:
         """Takes the parameters over: from now on all members see the same ones."""
         ...
@@ -70,9 +88,36 @@ class Team(Protocol):
         """Running statistics become those of the whole team: real numbers their mean, others member 0's."""
         ...
 
+    def expect(self, rows: int) -> None:
+        """A batch of so many rows, of all members together, is about to go through the model."""
+        ...
+
     def before_backward(self, *, last: bool) -> None:
         """Gradients are about to be computed; after the `last` time of a step they are complete, and may be sent while others follow."""
         ...
+
+
+class WholeModel:
+    """What is the same in every team whose members all have the whole model."""
+
+    rank: int
+    size: int
+
+    @property
+    def part(self) -> tuple[int, int]:
+        return self.rank, self.size
+
+    def seed(self, seed: int) -> int:
+        return derive(seed, "member", self.rank) if self.rank else seed
+
+    def whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return dict(tensors)
+
+    def own(self, name: str, tensor: Tensor) -> Tensor:  # noqa: ARG002
+        return tensor
+
+    def expect(self, rows: int) -> None:
+        """Whoever has the whole model need not know of others' rows."""
 
 
 def own_rows(rows: int, rank: int, size: int) -> slice[int, int]:

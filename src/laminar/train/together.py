@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, final
 
 from laminar.core.clock import Clock
-from laminar.train.evaluate import figures, sums
+from laminar.train.evaluate import BATCH, figures, sums
 from laminar.train.shares import EVERY, WARM, Shares
 from laminar.train.snapshot import Run, buffers_of
 from laminar.train.strategies import Sync, strategy
@@ -31,7 +31,7 @@ class Together:
 
     def rows(self, count: int) -> slice[int, int]:
         """Those that this member takes of a batch."""
-        return own_rows(count, self._team.rank, self._team.size) if self.shares is None else self.shares.own(count)
+        return own_rows(count, *self._team.part) if self.shares is None else self.shares.own(count)
 
     def stretch(self) -> int:
         """The batch of the epoch up to which shares stay as they are, at least."""
@@ -42,7 +42,9 @@ class Together:
     def batch(self, *, last: bool) -> int:
         """A batch is about to be trained on, the `last` of a step or not. Rows that all members have of it together."""
         self._team.before_backward(last=last)
-        return min(self._size, self._samples - self._run.progress.batch * self._size)
+        rows = min(self._size, self._samples - self._run.progress.batch * self._size)
+        self._team.expect(rows)
+        return rows
 
     def step(self, lr: float, loss: float, *, wish: int, since: float) -> tuple[float, int]:
         """A step of the whole team, which this member has been computing since: the loss, and what member 0 wishes."""
@@ -74,8 +76,16 @@ class Together:
         job, team = self._run.job, self._team
         team.share_buffers(buffers_of(job))
         route, y, task = job.test_route, job.data.test.y, job.data.task
-        own = sums(route.module, route.inputs, y, self.rows(len(y)), task=task, dtype=job.recipe.dtype, loss=objective)
-        return figures(team.sum(own), y, task=task)
+        added = [0.0] * 4
+        chunk = BATCH * team.part[1]  # all go through the model at once, so that members may have parts of it
+        for begin in range(0, len(y), chunk):
+            count = min(chunk, len(y) - begin)
+            team.expect(count)
+            mine = self.rows(count)
+            rows = slice(begin + mine.start, begin + mine.stop)
+            own = sums(route.module, route.inputs, y, rows, task=task, dtype=job.recipe.dtype, loss=objective, batch=chunk)
+            added = [a + b for a, b in zip(added, own, strict=True)]
+        return figures(team.sum(added), y, task=task)
 
     def add_tallies(self) -> None:
         """The figures of the epoch become those of all."""

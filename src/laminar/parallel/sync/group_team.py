@@ -20,14 +20,14 @@ from laminar.parallel.sync.process_group import Group
 from laminar.parallel.sync.small_gradients import SmallGradients, rule_behind
 from laminar.train.optimizers import Optimizer
 from laminar.train.recipe import Recipe
-from laminar.train.team import NOTHING, Step
+from laminar.train.team import NOTHING, Step, WholeModel
 
 LOSS, WISH = 0, 1
 HEAD: Final = 2  # then: bytes of each member's packet, for each parameter whether it has a gradient, and now and then who was busy how long
 
 
 @final
-class GroupTeam:
+class GroupTeam(WholeModel):
     def __init__(self, group: Group) -> None:
         self.rank, self.size = group.rank, group.size
         self._group = group

@@ -6,6 +6,7 @@ those that wait for it, and one that stalls is waited for no longer than the tim
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final, final
 
@@ -45,11 +46,16 @@ class Sending:
 class Group:
     """Collectives of a team; all members call the same ones in the same order."""
 
-    def __init__(self, host: str, port: int, rank: int, size: int, *, bind: str | None, timeout: float, gpu: bool = False) -> None:
-        """`bind`: the address of this machine that others are to connect to; None: the one its name stands for."""
+    def __init__(
+        self, host: str, port: int, rank: int, size: int, *, bind: str | None, timeout: float, gpu: bool = False, name: str = ""
+    ) -> None:
+        """`bind`: the address of this machine that others are to connect to; None: the one its name stands for. `name`: where there are
+        several groups."""
         self.rank, self.size = rank, size
         try:
             self._store = dist.TCPStore(host, port, None, False, timedelta(seconds=BEGIN))
+            if name:
+                self._store = dist.PrefixStore(name, self._store)
             self._group: Any = self._nccl(timeout) if gpu else self._gloo(bind, timeout)
         except RuntimeError as error:
             raise Broken(_first_line(error)) from error
@@ -91,6 +97,16 @@ class Group:
         found = [torch.empty_like(own) for _ in range(self.size)]
         self._do("allgather", [found], [own])
         return found
+
+    def exchange(self, out: Mapping[int, Tensor], into: Mapping[int, Tensor]) -> None:
+        """Tensors to some members, and from some into rooms for them."""
+        try:
+            works = [self._group.recv([room], rank, 0) for rank, room in into.items()]
+            works += [self._group.send([tensor], rank, 0) for rank, tensor in out.items()]
+        except RuntimeError as error:
+            raise Broken(_first_line(error)) from error
+        for work in works:
+            Sending(work).wait()
 
     def to_first(self, own: Tensor, sizes: list[int]) -> list[Tensor]:
         """Bytes of each member, `sizes` of them, at member 0."""

@@ -13,10 +13,11 @@ from laminar.parallel.segment import Segment
 from laminar.parallel.sync.layout import LENGTH, SUMS, Layout
 from laminar.parallel.sync.shared_optimizer import SharedOptimizer
 from laminar.train.recipe import Recipe
+from laminar.train.team import WholeModel
 
 
 @final
-class SharedTeam:
+class SharedTeam(WholeModel):
     def __init__(self, segment: Segment, layout: Layout, rank: int) -> None:
         self.rank, self.size = rank, layout.size
         self._segment, self._layout = segment, layout

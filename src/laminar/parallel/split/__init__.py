@@ -1,0 +1,15 @@
+"""Split: one layer trained by workers that hold parts of the model. None of them needs to have room for all of it.
+
+    dims.py         what a dimension is made of, and on which axis of the mesh it lies (no torch)
+    rules.py        which dimension goes on which axis, as the user wrote it (no torch)
+    grid.py         who stands where, and on one line with whom (no torch)
+    trace.py        a module as a list of operators
+    place.py        every value and tensor gets a layout, by the rules of operators in ops/
+    moves.py        from one layout to another
+    program.py      a placed model as one worker runs it; kernels.py: its operators
+    collectives.py  exchanges that gradients go back through, on a line (line.py) in shared memory or over gloo (lines.py)
+    whole.py        parts of tensors, and the whole ones in checkpoints; module.py, team.py: what the loop trains
+    prepare.py, chief.py, member.py   the processes
+
+Not here: splitting by data alone (sync/, apart/), the loop of one process (train).
+"""

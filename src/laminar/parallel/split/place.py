@@ -1,0 +1,322 @@
+"""Place: on which axes every value of a traced model lies, and what has to be exchanged between operators.
+
+The operators are walked twice. First nothing is split, and it is seen into which atoms later views cut each dimension, which of them must
+stay whole (a softmax runs over them, say), and what they are called. Then each operator's rule (ops/) says, for the layouts that its
+operands have, which it needs and which it gives. An operator without a rule needs everything whole, which is always right.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from torch import fx
+from torch._ops import OpOverload
+
+from laminar.parallel.split import rules as said
+from laminar.parallel.split.dims import ROWS, Atom, Dim, Dims, Mesh, axes_of, plain, whole
+from laminar.parallel.split.rules import Rules
+from laminar.parallel.split.trace import Traced, path_of
+from laminar.train.splitting import CARRIED, Table
+
+
+@dataclass
+class Decision:
+    """What a rule says of an operator."""
+
+    needs: list[Dims]  # of its tensor operands, in order
+    gives: list[Dims]
+    sums: tuple[str, ...] = ()  # axes along which the results are parts of a sum
+    late: frozenset[int] = frozenset()  # operands that come in after the sum
+    run: str = ""  # who runs it (kernels.py); "": the operator itself
+    facts: dict[str, Any] = field(default_factory=dict)  # for whoever runs it
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operator as every worker runs it."""
+
+    node: fx.Node
+    path: str
+    operands: tuple[fx.Node, ...]
+    needs: tuple[Dims, ...]
+    gives: tuple[Dims, ...]
+    sums: tuple[str, ...]
+    partial: tuple[tuple[str, ...], ...]  # for each operand: axes along which each worker has only a part of its gradient
+    run: str
+    facts: Mapping[str, Any]
+    why: str
+
+
+@dataclass(frozen=True)
+class Placed:
+    traced: Traced
+    mesh: Mesh
+    operations: list[Operation]
+    layouts: dict[str, Dims]  # of the model's own tensors, as they are kept
+    values: dict[fx.Node, list[Dims]]
+    output: Dims  # as it leaves
+    names: dict[str, set[int]]  # dimensions that there are, and their sizes
+
+
+Span = range  # of strides: the piece of a dimension from one stride up to another
+
+
+@dataclass
+class Seen:
+    """What the first walk has found out, by dimension (the operator and place where it begins)."""
+
+    strides: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    avoid: dict[str, list[Span]] = field(default_factory=lambda: defaultdict(list))
+    names: dict[str, list[tuple[Span, str]]] = field(default_factory=lambda: defaultdict(list))
+    base: dict[str, str] = field(default_factory=dict)  # what a dimension as a whole is called
+
+    def avoided(self, atom: Atom) -> bool:
+        return any(atom.stride in span for span in self.avoid.get(atom.origin or "", ()))
+
+    def name(self, origin: str, stride: int, otherwise: str) -> str:
+        return next((name for span, name in reversed(self.names.get(origin, [])) if stride in span), otherwise)
+
+
+class Site:
+    """An operator, as its rule sees it."""
+
+    def __init__(self, placer: Placer, node: fx.Node, operands: Sequence[fx.Node]) -> None:
+        self.node, self.path, self.mesh = node, path_of(node), placer.rules.mesh
+        self.table: Table = placer.rules.at(self.path)
+        self.operands = list(operands)
+        self._placer = placer
+        self.sizes = placer.traced.sizes[node]
+        self.have = [self.conform(placer.value(operand)) for operand in operands]
+
+    @property
+    def where(self) -> str:
+        return f"'{self.path}'" if self.path else "the model"
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return self.node.args
+
+    @property
+    def op(self) -> str:
+        """The operator's name in ATen."""
+        return str(cast(OpOverload, self.node.target)._schema.name).split("::")[-1]
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Arguments that were given, by name."""
+        names = [argument.name for argument in cast(OpOverload, self.node.target)._schema.arguments]
+        return dict(zip(names, self.node.args, strict=False)) | dict(self.node.kwargs)
+
+    def index(self, operand: Any) -> int:
+        return self.operands.index(operand)
+
+    def conform(self, dims: Dims) -> Dims:
+        """A value as the rules of this module want it: what they do not split is whole, what they carry is split."""
+        kept = tuple(tuple(a if a.axis is None or self.wanted(a) == a.axis else replace(a, axis=None) for a in dim) for dim in dims)
+        used = set(axes_of(kept))
+        found = []
+        for dim in kept:
+            atoms = []
+            for atom in dim:
+                axis = self.table.get(atom.name) if atom.name in CARRIED and atom.axis is None else None
+                if axis is not None and axis not in used and atom.size >= self.mesh[axis]:
+                    used.add(axis)
+                    atoms.append(replace(atom, axis=axis))
+                else:
+                    atoms.append(atom)
+            found.append(tuple(atoms))
+        return tuple(found)
+
+    def wanted(self, atom: Atom) -> str | None:
+        """The axis that this module's rules have for an atom: by its name, or by that of the dimension it is a piece of."""
+        if (axis := self.table.get(atom.name)) is not None:
+            return axis
+        return self.table.get(self._placer.base_name(atom))
+
+    def is_tensor(self, operand: Any) -> bool:
+        """One of the model's own."""
+        return operand in self._placer.traced.tensors
+
+    def tensor_sizes(self, operand: Any) -> tuple[int, ...]:
+        return self._placer.traced.sizes[operand][0]
+
+    def kept_dim(self, operand: Any, dim: int, *, beside: Dims, within: Dims) -> Dim | None:
+        """A dimension of one of the model's tensors that another operator has split already, if it will do here, too."""
+        layout = self._placer.layouts.get(self._placer.traced.tensors.get(operand, ""))
+        if layout is None or self._placer.first:
+            return None
+        axes = axes_of((layout[dim],))
+        return layout[dim] if axes and not set(axes) & {*axes_of(beside), *axes_of(within)} else None
+
+    def keep_whole(self, dim: Dim) -> Dim:
+        """A dimension as an operator needs it that runs over all of it; what makes it should rather split something else."""
+        for atom in dim:
+            if atom.origin is not None:
+                self._placer.seen.avoid[atom.origin].append(_span(atom))
+        return whole((dim,))[0]
+
+    def call(self, dim: Dim, name: str) -> None:
+        """A better name for what is in a dimension."""
+        for atom in dim:
+            if atom.origin is not None:
+                self._placer.seen.names[atom.origin].append((_span(atom), name))
+
+    def make(self, name: str, size: int, *, beside: Dims = (), within: Dims = (), place: int = 0) -> Dim:
+        """A dimension that begins here, split where the rules say so. `beside` is split already in the tensor that it becomes a dimension
+        of; `within` in one that is multiplied with it, and then its axis is taken."""
+        atoms = self._placer.atoms_of(f"{self.node.name} {place}", name, size)
+        used = axes_of(within)
+        free = [i for i, a in enumerate(atoms) if not self._placer.seen.avoided(a)]
+        for order in (free, range(len(atoms))):
+            for i in order:
+                axis = self.wanted(atoms[i])
+                if axis is None or axis in used:
+                    continue
+                other = next((a for dim in beside for a in dim if a.axis == axis), None)
+                if other is not None:
+                    raise said.clash(self.where, axis, (other.name, other.size), (self._placer.base_name(atoms[i]), size), self.mesh)
+                if atoms[i].size % self.mesh[axis] == 0:
+                    return tuple(replace(a, axis=axis) if i == k else a for k, a in enumerate(atoms))
+        for atom in atoms:
+            axis = self.wanted(atom)
+            if axis is not None and axis not in used:
+                raise said.uneven(self.where, self._placer.base_name(atom), size, axis, self.mesh)
+        return atoms
+
+
+Rule = Callable[[Site], Decision]
+
+
+class Placer:
+    def __init__(self, traced: Traced, rules: Rules, seen: Seen | None = None, layouts: Mapping[str, Dims] | None = None) -> None:
+        self.traced, self.rules = traced, rules
+        self.first = seen is None
+        self.seen = seen or Seen()
+        self.layouts: dict[str, Dims] = dict(layouts or {})
+        self.values: dict[fx.Node, list[Dims]] = {}
+        self.operations: list[Operation] = []
+
+    def value(self, node: fx.Node) -> Dims:
+        if node in self.values:
+            (dims,) = self.values[node]
+            return dims
+        name = self.traced.tensors[node]
+        if name in self.layouts:
+            return self.layouts[name]
+        sizes = self.traced.sizes[node][0]
+        return plain(["-"] * len(sizes), sizes)
+
+    def base_name(self, atom: Atom) -> str:
+        return self.seen.base.get(atom.origin or "", atom.name)
+
+    def atoms_of(self, origin: str, name: str, size: int) -> Dim:
+        """A new dimension, in the pieces that later operators see in it."""
+        if size == 1:
+            return ()
+        strides = [1]
+        for stride in sorted(self.seen.strides.get(origin, ())):
+            if stride % strides[-1] == 0 and size % stride == 0 and stride not in (strides[-1], size):
+                strides.append(stride)
+        atoms, outer = [], size
+        for stride in reversed(strides):
+            atoms.append(Atom(self.seen.name(origin, stride, name), outer // stride, None, origin, stride))
+            outer = stride
+        self.seen.base[origin] = atoms[0].name if len({atom.name for atom in atoms}) == 1 else name
+        return tuple(atoms)
+
+    def place(self) -> Placed:
+        from laminar.parallel.split.ops import rule_for
+
+        for node in self.traced.inputs:
+            self.values[node] = [self._input(node)]
+        for node in self.traced.graph.nodes:
+            if node.op == "call_function" and node in self.traced.sizes:
+                self._operator(node, rule_for(node))
+        output = self.value(self.traced.output)
+        if self.first:
+            for dims in self.values.values():
+                for atom in (a for value in dims for dim in value for a in dim):
+                    if atom.origin is not None:
+                        self.seen.strides[atom.origin].add(atom.stride)
+            self._name_output(output)
+        names: dict[str, set[int]] = defaultdict(set)
+        for dims in [*self.values.values(), *([one] for one in self.layouts.values())]:
+            for atom in (a for value in dims for dim in value for a in dim):
+                for name in (atom.name, self.base_name(atom)):
+                    if name != "-":
+                        names[name].add(atom.size)
+        batch = self.rules.split.get("batch")  # the loss is that of the own rows
+        leaves = tuple(tuple(replace(a, axis=batch if a.size == ROWS else None) for a in dim) for dim in output)
+        return Placed(self.traced, self.rules.mesh, self.operations, self.layouts, self.values, leaves, dict(names))
+
+    def _input(self, node: fx.Node) -> Dims:
+        sizes = self.traced.sizes[node][0]
+        rest = {2: ["features"], 3: ["length", "features"], 4: ["channels", "height", "width"]}.get(len(sizes), ["features"] * len(sizes))
+        if len(sizes) == 2 and not self.traced.dtypes[node][0].is_floating_point:
+            rest = ["length"]
+        names = ["batch", *rest][: len(sizes)]
+        found: list[Dim] = []
+        for place, (name, size) in enumerate(zip(names, sizes, strict=True)):
+            atoms = self.atoms_of(f"{node.name} {place}", name, size)
+            axis = self.rules.split.get(atoms[0].name) if len(atoms) == 1 else None
+            fits = axis is not None and axis not in axes_of(tuple(found)) and atoms[0].size >= self.rules.mesh[axis]
+            found.append((replace(atoms[0], axis=axis),) if fits else atoms)
+        return tuple(found)
+
+    def _operator(self, node: fx.Node, rule: Rule) -> None:
+        operands = tuple(dict.fromkeys(node.all_input_nodes))
+        if node.target is operator.getitem:
+            self.values[node] = [self.values[operands[0]][cast(int, node.args[1])]]
+            self._append(node, operands, Decision([], self.values[node], run="item"))
+            return
+        site = Site(self, node, operands)
+        made = rule(site)
+        for operand, needs in zip(operands, made.needs, strict=True):
+            name = self.traced.tensors.get(operand)
+            if name is not None and name not in self.layouts:
+                self.layouts[name] = needs
+        self.values[node] = made.gives
+        self._append(node, operands, made)
+
+    def _append(self, node: fx.Node, operands: tuple[fx.Node, ...], made: Decision) -> None:
+        active = {axis for dims in [*made.needs, *made.gives] for axis in axes_of(dims)} | set(made.sums)
+        partial = []
+        for i, needs in enumerate(made.needs):
+            parts = active - set(axes_of(needs)) - (set(made.sums) if i in made.late else set())
+            partial.append(tuple(axis for axis in self.rules.mesh if axis in parts))
+        self.operations.append(
+            Operation(
+                node,
+                path_of(node),
+                operands,
+                tuple(made.needs),
+                tuple(made.gives),
+                made.sums,
+                tuple(partial),
+                made.run,
+                made.facts,
+                made.why,
+            )
+        )
+
+    def _name_output(self, output: Dims) -> None:
+        for dim in output[1:]:
+            for atom in dim:
+                if atom.origin is not None and atom.name == "hidden":
+                    self.seen.names[atom.origin].append((_span(atom), "classes"))
+
+
+def _span(atom: Atom) -> Span:
+    return range(atom.stride, atom.stride * atom.size)
+
+
+def place(traced: Traced, rules: Rules, layouts: Mapping[str, Dims] | None = None) -> Placed:
+    """`layouts`: those that the model's tensors have already."""
+    first = Placer(traced, rules.without())
+    first.place()
+    return Placer(traced, rules, first.seen, layouts).place()

@@ -1,0 +1,57 @@
+"""Prepare: a job's model placed on the mesh of its strategy. In workers, and before in the chief, so that mistakes start no process."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from laminar.core.errors import LaminarError
+from laminar.core.nearest import did_you_mean
+from laminar.data.dataset import as_float
+from laminar.parallel.split.dims import ROWS
+from laminar.parallel.split.module import placed_model
+from laminar.parallel.split.place import Placed
+from laminar.parallel.split.rules import Rules
+from laminar.train import dtype
+from laminar.train.job import Job
+from laminar.train.splitting import Mesh
+
+
+def rules_of(how: Mesh) -> Rules:
+    return Rules(how.mesh, how.split, how.module)
+
+
+def examples_of(job: Job) -> list[Tensor]:
+    wanted = dtype.of_tensors(job.recipe.dtype)
+    found = []
+    for x in job.fit_route.inputs:
+        example = torch.from_numpy(as_float(x[:2].copy()))
+        found.append(example.to(wanted) if example.is_floating_point() else example)
+    return found
+
+
+def place_job(job: Job, rules: Rules, examples: list[Tensor]) -> tuple[Placed, Placed]:
+    """L012 for rules that this model does not allow."""
+    placed = placed_model(job.model, job.fit_route.module, examples, rules)
+    names, paths = placed[0].names, [path for path, _ in job.model.named_modules() if path]
+    for where, table in [("split", rules.split), *((f'module."{path}"', table) for path, table in rules.modules.items())]:
+        for name in table:
+            if name not in names:
+                there = "; ".join(
+                    f"{one}: {', '.join('rows' if n % ROWS == 0 else str(n) for n in sorted(n))}" for one, n in sorted(names.items())
+                )
+                raise LaminarError(
+                    "L012",
+                    f"strategy.{where}.{name}: no tensor of this model has a dimension '{name}'",
+                    hint=f"dimensions there are, with their sizes: {there}",
+                )
+    for path in rules.modules:
+        if path not in paths:
+            raise LaminarError(
+                "L012", f'strategy.module."{path}": the model has no such module; {did_you_mean(path, paths)}', hint="laminar show --split"
+            )
+    return placed
+
+
+def _sizes(found: set[int]) -> str:
+    return ", ".join("rows of a batch" if size % ROWS == 0 else str(size) for size in sorted(found))

@@ -1,0 +1,179 @@
+"""The team of a mesh: every worker has parts of the model and some rows of the batch, and all make a step at once.
+
+backward - gradients added up along the axes on which each has a part of them - clip by the norm over all parts - step on own parts
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from laminar.core.errors import LaminarError
+from laminar.parallel.split.grid import ALL, Grid
+from laminar.parallel.split.line import Line
+from laminar.parallel.split.module import SplitModule
+from laminar.parallel.split.whole import Parts
+from laminar.train.optimizers import Optimizer
+from laminar.train.recipe import Recipe
+from laminar.train.team import NOTHING, Step
+
+BUCKET = 4 << 20  # bytes of gradients that are added up at once
+
+
+@final
+class SplitTeam:
+    def __init__(
+        self,
+        grid: Grid,
+        rank: int,
+        lines: Mapping[str, Line],
+        module: SplitModule,
+        parts: Parts,
+        partial: Mapping[str, Sequence[str]],
+        batch_axis: str | None,
+    ) -> None:
+        self.rank, self.size = rank, grid.size
+        self._lines, self._module, self.parts = dict(lines), module, parts
+        self._partial = partial
+        self._rows: Line | None = self._lines[batch_axis] if batch_axis is not None and grid.mesh[batch_axis] > 1 else None
+        self._all = self._lines.get(ALL)
+
+    @property
+    def part(self) -> tuple[int, int]:
+        return (self._rows.rank, self._rows.size) if self._rows is not None else (0, 1)
+
+    def seed(self, seed: int) -> int:
+        """The same for all: who has the same numbers draws the same."""
+        return seed
+
+    def optimizer(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> SplitOptimizer:
+        return SplitOptimizer(recipe, params, self)
+
+    def expect(self, rows: int) -> None:
+        self._module.rows = rows
+
+    def before_backward(self, *, last: bool) -> None:
+        """Nothing is sent before all gradients are there."""
+
+    def sum(self, own: Sequence[float]) -> list[float]:
+        if self._rows is None:
+            return list(own)
+        return [float(one) for one in self._rows.sum(torch.tensor(list(own), dtype=torch.float64))]
+
+    def gather(self, own: bytes) -> list[bytes]:
+        if self._all is None:
+            return [own]
+        mine = torch.frombuffer(bytearray(own), dtype=torch.uint8)
+        sizes = self._all.gather(torch.tensor([len(own)]), [1] * self.size)
+        found = self._all.gather(mine, [int(size[0]) for size in sizes])
+        return [one.numpy().tobytes() for one in found] if not self.rank else []
+
+    def whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Of all workers' parts. `tensors`: by names of the model's tensors, behind a prefix or not."""
+        return {name: self.parts.whole(_named(name), tensor) for name, tensor in tensors.items()}
+
+    def own(self, name: str, tensor: Tensor) -> Tensor:
+        return self.parts.own(_named(name), tensor)
+
+    def share_buffers(self, buffers: Mapping[str, Tensor]) -> None:
+        """They are the same everywhere: norms have the statistics of all."""
+
+    # A step
+
+    def add_up(self, grads: Mapping[str, Tensor]) -> None:
+        """Gradients of which each worker has a part, in place: in buckets, in an order that is the same for all."""
+        by_axes: dict[tuple[str, ...], list[Tensor]] = {}
+        for name, grad in grads.items():
+            if axes := tuple(self._partial.get(name, ())):
+                by_axes.setdefault(axes, []).append(grad)
+        for axes, tensors in sorted(by_axes.items()):
+            for bucket in _buckets(tensors):
+                flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
+                for axis in axes:
+                    flat = self._lines[axis].sum(flat)
+                for tensor, added in zip(bucket, torch.split(flat, [tensor.numel() for tensor in bucket]), strict=True):
+                    tensor.copy_(added.view(tensor.shape))
+
+    def norm(self, grads: Mapping[str, Tensor]) -> float:
+        """Of all gradients, each number counted once."""
+        squares = sum(float(grad.double().square().sum()) / self.parts.copies(name) for name, grad in grads.items())
+        total = torch.tensor([squares], dtype=torch.float64)
+        return math.sqrt(float(self._all.sum(total) if self._all is not None else total))
+
+    def tell(self, loss: float, wish: int) -> tuple[float, int]:
+        """The loss of all rows, and what the first worker wishes."""
+        (total,) = self.sum([loss])
+        if self._all is None:
+            return total, wish
+        return total, int(self._all.sum(torch.tensor([wish if not self.rank else NOTHING]))[0])
+
+    @property
+    def sent(self) -> int:
+        return sum(line.sent for line in self._lines.values())
+
+
+@final
+class SplitOptimizer:
+    def __init__(self, recipe: Recipe, params: Mapping[str, nn.Parameter], team: SplitTeam) -> None:
+        self.params = dict(params)
+        self._team, self._clip = team, recipe.clip
+        self._optimizer = Optimizer(recipe, self.params)
+        self.dense_bytes: int | None = 0  # there is no other way to send it than the one it is sent
+        self._sent = 0
+
+    def gradients(self) -> list[Tensor]:
+        return self._optimizer.gradients()
+
+    @torch.no_grad()
+    def step(self, lr: float, *, loss: float = 0.0, epoch: float = 0.0, wish: int = NOTHING, busy: float | None = None) -> Step:  # noqa: ARG002
+        grads = {name: p.grad for name, p in self.params.items() if p.grad is not None}
+        self._team.add_up(grads)
+        if self._clip is not None:
+            norm = self._team.norm(grads)
+            if not math.isfinite(norm):
+                raise LaminarError("L601", f"the norm of the gradients is {norm}", hint="lower lr in train")
+            if norm > self._clip:
+                for grad in grads.values():
+                    grad.mul_(self._clip / (norm + 1e-6))
+        self._optimizer.step(lr)
+        total, wished = self._team.tell(loss, wish)
+        before, self._sent = self._sent, self._team.sent
+        self.dense_bytes = (self._sent - before) * self._team.size
+        return Step(total, wished, self.dense_bytes)
+
+    def zero_grad(self) -> None:
+        self._optimizer.zero_grad()
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self._optimizer.tensors()
+
+    def load(self, saved: Mapping[str, Tensor]) -> None:
+        self._optimizer.load({name: self._team.own(name, tensor) for name, tensor in saved.items()})
+
+    def residual(self) -> dict[str, Tensor]:
+        return {}
+
+    def load_residual(self, members: Sequence[Mapping[str, Tensor]]) -> None:
+        """Nothing is kept back."""
+
+
+def _named(name: str) -> str:
+    """The model's tensor that one of the optimizer's belongs to: `mean/features.0.weight`. Its count of steps is whole."""
+    slot, slash, rest = name.partition("/")
+    return name if not slash else "" if slot == "count" else rest
+
+
+def _buckets(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+    found: list[list[Tensor]] = [[]]
+    size = 0
+    for tensor in tensors:
+        if found[-1] and (size + tensor.nbytes > BUCKET or tensor.dtype != found[-1][0].dtype):
+            found.append([])
+            size = 0
+        found[-1].append(tensor)
+        size += tensor.nbytes
+    return found

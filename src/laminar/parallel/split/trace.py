@@ -1,0 +1,167 @@
+"""Trace: a module as a list of operators, with sizes as numbers and every operator without side effects but for buffers.
+
+torch.export gives operators with symbols for the batch; here ROWS (dims.py) stands for its rows, so that all sizes are plain integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx, nn
+from torch._ops import OpOverload
+from torch.export.graph_signature import InputKind, OutputKind
+
+from laminar.core.errors import LaminarError
+from laminar.model.graph_export import BATCH, as_its_author_made_it, quiet, reason
+from laminar.parallel.split.dims import ROWS
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Traced:
+    graph: fx.Graph
+    inputs: list[fx.Node]
+    tensors: dict[fx.Node, str]  # parameters, buffers and constants by the model's own name
+    constants: dict[str, Tensor]
+    output: fx.Node
+    sizes: dict[fx.Node, list[tuple[int, ...]]]  # of each result of each operator that gives tensors
+    dtypes: dict[fx.Node, list[torch.dtype]]
+
+
+def trace(module: nn.Module, examples: Sequence[Tensor], names: Callable[[Tensor], str], *, training: bool) -> Traced:
+    """`names`: the model's name for one of its tensors. L209 for a module that cannot be traced."""
+    rows = [torch.arange(BATCH) % len(example) for example in examples]
+    try:
+        with as_its_author_made_it(module), quiet():
+            module.train(training)
+            program = torch.export.export(
+                module,
+                tuple(example.detach()[some] for example, some in zip(examples, rows, strict=True)),
+                dynamic_shapes=_same_rows(examples),
+                strict=False,
+            )
+    except Exception as error:  # torch.export fails in too many ways to list
+        raise LaminarError(
+            "L209",
+            f"the model cannot be split over workers, since its operators cannot be traced: {reason(error)}",
+            hint='strategy = "sync" splits by data and needs no trace',
+        ) from error
+    return _Reader(module, program, names).read()
+
+
+def _same_rows(examples: Sequence[Tensor]) -> Any:
+    rows = torch.export.Dim("rows", min=2, max=1 << 30) if len(examples) > 1 else torch.export.Dim.DYNAMIC
+    return tuple({0: rows} for _ in examples)
+
+
+class _Reader:
+    def __init__(self, module: nn.Module, program: torch.export.ExportedProgram, names: Callable[[Tensor], str]) -> None:
+        self._module, self._program, self._names = module, program, names
+        self._graph = program.graph
+        self._symbol: Any = None
+
+    def read(self) -> Traced:
+        inputs, tensors, constants = self._placeholders()
+        output = self._output()
+        self._make_functional(set(tensors))
+        sizes: dict[fx.Node, list[tuple[int, ...]]] = {}
+        dtypes: dict[fx.Node, list[torch.dtype]] = {}
+        for node in list(self._graph.nodes):
+            value = node.meta.get("val")
+            values = list(value) if isinstance(value, list | tuple) else [value]
+            if all(isinstance(one, Tensor) for one in values) and values:
+                sizes[node] = [tuple(self._number(size) for size in one.shape) for one in values]
+                dtypes[node] = [one.dtype for one in values]
+            node.args = fx.node.map_aggregate(node.args, self._plain)
+            node.kwargs = cast(dict[str, Any], fx.node.map_aggregate(node.kwargs, self._plain))
+        return Traced(self._graph, inputs, tensors, constants, output, sizes, dtypes)
+
+    def _placeholders(self) -> tuple[list[fx.Node], dict[fx.Node, str], dict[str, Tensor]]:
+        inputs: list[fx.Node] = []
+        tensors: dict[fx.Node, str] = {}
+        constants: dict[str, Tensor] = {}
+        found = {node.name: node for node in self._graph.nodes if node.op == "placeholder"}
+        for spec in self._program.graph_signature.input_specs:
+            node, target = found[spec.arg.name], spec.target or ""
+            if spec.kind is InputKind.USER_INPUT:
+                inputs.append(node)
+            elif spec.kind is InputKind.PARAMETER:
+                tensors[node] = self._names(self._module.get_parameter(target))
+            elif spec.kind is InputKind.BUFFER:
+                tensors[node] = self._names(self._module.get_buffer(target))
+            elif spec.kind is InputKind.CONSTANT_TENSOR:
+                tensors[node] = name = f"constant {target}"
+                constants[name] = cast(Tensor, self._program.constants[target])
+            else:
+                raise _cannot(f"it takes something else than tensors ({spec.kind.name})")
+        size = inputs[0].meta["val"].shape[0]
+        if not isinstance(size, torch.SymInt):
+            raise _cannot(f"it works with a batch of {size} only")
+        self._symbol = size.node.expr
+        return inputs, tensors, constants
+
+    def _output(self) -> fx.Node:
+        specs = self._program.graph_signature.output_specs
+        if len(specs) != 1 or specs[0].kind is not OutputKind.USER_OUTPUT:
+            raise _cannot("it gives more than one tensor, or replaces its buffers instead of writing into them")
+        output = next(node for node in self._graph.nodes if node.op == "output")
+        return cast(fx.Node, output.args[0][0])
+
+    def _make_functional(self, tensors: set[fx.Node]) -> None:
+        """Operators that change their argument in place give a new value instead, which is used from there on."""
+        for node in list(self._graph.nodes):
+            if not isinstance(node.target, OpOverload) or not node.target._schema.is_mutable:
+                continue
+            first = node.args[0] if node.args else None
+            if not isinstance(first, fx.Node) or first in tensors:
+                continue  # a buffer is written into
+            other = getattr(aten, node.target._schema.name.split("::")[1].removesuffix("_"), None)
+            functional = getattr(other, node.target._overloadname, None) if other is not None else None
+            if functional is None or first.op == "placeholder" or _is_view(first):
+                raise _cannot(f"{_place(node)} writes into a view of a tensor ({node.target})")
+            node.target = functional
+            behind = False
+            for later in self._graph.nodes:
+                if behind:
+                    later.replace_input_with(first, node)
+                behind = behind or later is node
+
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, fx.Node) and isinstance(value.meta.get("val"), torch.SymInt | int):
+            return self._number(value.meta["val"])
+        return value
+
+    def _number(self, size: Any) -> int:
+        if not isinstance(size, torch.SymInt):
+            return int(size)
+        number = size.node.expr.subs(self._symbol, ROWS)
+        if not number.is_Integer:
+            raise _cannot(f"one of its sizes is {size.node.expr}, which does not follow from the rows of a batch alone")
+        return int(number)
+
+
+def _is_view(node: fx.Node) -> bool:
+    """Does it look into the memory of another value?"""
+    return isinstance(node.target, OpOverload) and any(
+        r.alias_info is not None and not r.alias_info.is_write for r in node.target._schema.returns
+    )
+
+
+def path_of(node: fx.Node) -> str:
+    """The innermost module that an operator comes from."""
+    paths = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values() if not path.startswith("_empty")]
+    return paths[-1] if paths else ""
+
+
+def _place(node: fx.Node) -> str:
+    return f"'{path}'" if (path := path_of(node)) else "the model"
+
+
+def _cannot(why: str) -> LaminarError:
+    return LaminarError(
+        "L209", f"the model cannot be split over workers: {why}", hint='strategy = "sync" splits by data and takes any model'
+    )

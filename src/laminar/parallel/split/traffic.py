@@ -1,0 +1,151 @@
+"""Traffic: the bytes that a worker hands over in a step, operator by operator, worked out from layouts alone.
+
+What `line.sent` counts is this, to the byte: it is what `laminar show --split` prints, and what a planner can go by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import cast
+
+import torch
+from torch import fx
+
+from laminar.parallel.split.dims import At, Dims, Mesh, local_sizes, shape_of
+from laminar.parallel.split.kernels import reach
+from laminar.parallel.split.moves import Move, moves, part
+from laminar.parallel.split.place import Operation, Placed
+from laminar.parallel.split.program import deferred
+
+TOLD = 8  # bytes: the loss along the axis of the batch; and, along all, whether to go on
+
+
+@dataclass(frozen=True)
+class Sent:
+    """By one worker, for one operator."""
+
+    path: str
+    operator: str
+    forward: int
+    backward: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Traffic:
+    operators: list[Sent]
+    gradients: dict[str, int]  # of parameters, after the backward pass
+    output: Sent
+
+    @property
+    def step(self) -> int:
+        """Of a whole step of training, without what is told at its end."""
+        return sum(one.forward + one.backward for one in [*self.operators, self.output]) + sum(self.gradients.values())
+
+
+class _Count:
+    def __init__(self, placed: Placed, at: At, rows: int, trains: Callable[[str], bool]) -> None:
+        self._placed, self._at, self._rows = placed, at, rows
+        self._mesh: Mesh = placed.mesh
+        self._deferred = deferred(placed)
+        self._learns = {node: trains(name) for node, name in placed.traced.tensors.items()}
+        self._ready: set[tuple[object, ...]] = set()
+
+    def count(self, trains: Callable[[str], bool]) -> Traffic:
+        placed, found = self._placed, []
+        for node in placed.traced.inputs:
+            self._learns[node] = False
+        for op in placed.operations:
+            forward = backward = 0
+            for i, node in enumerate(op.operands):
+                if op.run != "item":
+                    sent = self._operand(node, op, i)
+                    forward, backward = forward + sent[0], backward + sent[1]
+            self._learns[op.node] = any(self._learns[node] for node in op.operands)
+            own = self._own(op)
+            found.append(Sent(op.path, op.node.name, forward + own[0], backward + own[1], op.why))
+        gradients = {}
+        for name, axes in self._deferred.items():
+            size = self._bytes(placed.layouts[name], torch.float32)
+            if axes and trains(name):
+                gradients[name] = size * len(axes)
+        output = placed.traced.output
+        ends = self._moved(placed.values[output][0], placed.output, placed.traced.dtypes[output][0], learns=self._learns[output])
+        return Traffic(found, gradients, Sent("", "output", *ends, "the loss needs all classes of the own rows" if any(ends) else ""))
+
+    def _operand(self, node: fx.Node, op: Operation, i: int) -> tuple[int, int]:
+        name = self._placed.traced.tensors.get(node)
+        if name is not None and name in self._deferred:
+            return 0, 0
+        have = self._placed.layouts[name] if name is not None else self._placed.values[node][0]
+        need, partial, dtype = op.needs[i], op.partial[i], self._placed.traced.dtypes[node][0]
+        key = (node, tuple(shape_of(dim) for dim in need))
+        forward = backward = 0
+        if key not in self._ready:
+            self._ready.add(key)
+            forward, backward = self._moved(have, need, dtype, learns=self._learns[node])
+        if partial and self._learns[node] and (*key, partial) not in self._ready:
+            self._ready.add((*key, partial))
+            backward += self._bytes(need, dtype) * len(partial)
+        return forward, backward
+
+    def _moved(self, have: Dims, need: Dims, dtype: torch.dtype, *, learns: bool) -> tuple[int, int]:
+        forward = backward = 0
+        for move in moves(have, need):
+            if self._mesh[move.axis] == 1:
+                continue
+            own = self._part(move) * dtype.itemsize
+            forward += own if move.kind == "gather" else 0
+            backward += own if move.kind == "take" and learns else 0
+        return forward, backward
+
+    def _part(self, move: Move) -> int:
+        """Numbers of the own part."""
+        where = part(move, self._at, self._mesh, self._rows)
+        own = where.size * (self._at[move.axis] + 1) // self._mesh[move.axis] - where.size * self._at[move.axis] // self._mesh[move.axis]
+        return where.before * own * where.behind
+
+    def _own(self, op: Operation) -> tuple[int, int]:
+        """What the operator itself exchanges."""
+        traced, learns = self._placed.traced, self._learns[op.node]
+        forward = backward = 0
+        dtype = traced.dtypes[op.node][0]
+        for axis in op.sums:
+            forward += self._bytes(op.gives[0], dtype) if self._mesh[axis] > 1 else 0
+        if op.run == "batch_norm":
+            channels = prod(local_sizes(op.gives[0][1:2], self._at, self._mesh, self._rows)) * dtype.itemsize
+            axes = [axis for axis in op.facts["axes"] if self._mesh[axis] > 1]
+            forward += 2 * channels * len(axes)
+            backward += 2 * channels * len(axes) if self._learns[op.operands[0]] else 0
+        if op.facts.get("windows"):
+            sent = self._windows(op, dtype)
+            forward += sent[0]
+            backward += sent[1] if learns and self._learns[op.operands[0]] else 0
+        return forward, backward
+
+    def _windows(self, op: Operation, dtype: torch.dtype) -> tuple[int, int]:
+        """Dimension by dimension: what was fetched in one is sent along in the next."""
+        x = op.operands.index(cast(fx.Node, op.node.args[0]))
+        sizes = list(local_sizes(op.needs[x], self._at, self._mesh, self._rows))
+        forward = backward = 0
+        for d, window in enumerate(op.facts["windows"]):
+            if window is None or self._mesh[window["axis"]] == 1:
+                continue
+            place, parts = self._at[window["axis"]], self._mesh[window["axis"]]
+            ranges, _ = reach(window, place, parts)
+            each = prod(size for i, size in enumerate(sizes) if i != 2 + d) * dtype.itemsize
+            others = [other for other in range(parts) if other != place]
+            forward += each * sum(len(ranges.between(place, other)) for other in others)
+            backward += each * sum(len(ranges.between(other, place)) for other in others)
+            sizes[2 + d] = len(ranges.needs[place])
+        return forward, backward
+
+    def _bytes(self, dims: Dims, dtype: torch.dtype) -> int:
+        return prod(local_sizes(dims, self._at, self._mesh, self._rows)) * dtype.itemsize
+
+
+def traffic(placed: Placed, at: At, rows: int, trains: Callable[[str], bool]) -> Traffic:
+    """`trains`: does the model's tensor of this name get a gradient?"""
+    return _Count(placed, at, rows, trains).count(trains)

@@ -1,0 +1,90 @@
+"""Lines between threads of one process: a whole mesh in a test. What is exchanged is copied, as it is between processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, final
+
+import torch
+from torch import Tensor
+
+from laminar.parallel.split.grid import Grid
+from laminar.parallel.split.line import Line
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Table:
+    size: int
+    slots: list[Any] = field(init=False)
+    barrier: threading.Barrier = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.slots = [None] * self.size
+        self.barrier = threading.Barrier(self.size)
+
+
+@final
+class ThreadLine:
+    def __init__(self, table: _Table, rank: int) -> None:
+        self.rank, self.size, self.sent = rank, table.size, 0
+        self._table = table
+
+    def _all(self, own: Any) -> list[Any]:
+        self._table.slots[self.rank] = own
+        self._table.barrier.wait(60)
+        found = list(self._table.slots)
+        self._table.barrier.wait(60)
+        return found
+
+    def sum(self, own: Tensor) -> Tensor:
+        self.sent += own.nbytes
+        first, *rest = self._all(own.detach().clone())
+        found: Tensor = first.clone()
+        for one in rest:
+            found += one
+        return found
+
+    def gather(self, own: Tensor, counts: Sequence[int]) -> list[Tensor]:
+        self.sent += own.nbytes
+        found = self._all(own.detach().clone().reshape(-1))
+        assert [one.numel() for one in found] == list(counts)
+        return [one.clone() for one in found]
+
+    def swap(self, out: Mapping[int, Tensor], into: Mapping[int, int], most: int, dtype: torch.dtype) -> dict[int, Tensor]:
+        if not most:
+            return {}
+        assert all(tensor.numel() <= most and tensor.dtype == dtype for tensor in out.values())
+        self.sent += sum(tensor.nbytes for tensor in out.values())
+        given = self._all({rank: tensor.detach().clone().reshape(-1) for rank, tensor in out.items()})
+        found = {rank: given[rank][self.rank] for rank in into}
+        assert {rank: tensor.numel() for rank, tensor in found.items()} == dict(into)
+        return found
+
+
+def on_every_worker(grid: Grid, work: Callable[[int, dict[str, Line]], T]) -> list[T]:
+    """What `work(rank, lines)` gives in each worker of the grid, all at once. The first error of any is raised."""
+    tables = [_Table(len(group.ranks)) for group in grid.groups()]
+    found: list[Any] = [None] * grid.size
+    errors: list[BaseException] = []
+
+    def one(rank: int) -> None:
+        lines: dict[str, Line] = {group.axis: ThreadLine(tables[number], group.ranks.index(rank)) for number, group in grid.own(rank)}
+        try:
+            found[rank] = work(rank, lines)
+        except BaseException as error:
+            errors.append(error)
+            for table in tables:
+                table.barrier.abort()
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(grid.size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise next((error for error in errors if not isinstance(error, threading.BrokenBarrierError)), errors[0])
+    return found
