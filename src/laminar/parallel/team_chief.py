@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import torch
 
@@ -38,6 +38,7 @@ class Ways:
     waits: bool  # for as many as `fewest` only, from the first
     losses: int  # after which it is no bad luck
     timeout: float
+    told: Mapping[str, Any] = field(default_factory=dict)  # to each worker, beside the job
 
 
 DEATHS: Final = 20
@@ -78,7 +79,7 @@ def _attempt(job: Job, ways: Ways, size: int, description: Description, emit: Em
     if staff is not None:
         staff.ship(told)  # with the checkpoint to go on from
     link = ways.lay(size)
-    brief = {"job": told, "size": size, "link": link.told, "timeout": ways.timeout, "threads": threads}
+    brief = {"job": told, "size": size, "link": link.told, "timeout": ways.timeout, "threads": threads, **ways.told}
     lost: str | None = None
     asked = False
     latest: float | None = None  # by then all have left, once one has

@@ -28,7 +28,7 @@ def losses(folder: Path) -> list[float]:
 def test_the_layer_is_that_of_one_process(tmp_path: Path, strategy: str) -> None:
     more = ", clip = 0.5"
     alone, split = project(tmp_path / "alone", more=more), mesh_project(tmp_path / "split", strategy, more=more)
-    one, many = built(alone), built(split, cold=strategy == SQUARE)
+    one, many = built(alone), built(split, cold=strategy != SQUARE)
     assert losses(split) == pytest.approx(losses(alone), abs=1e-5)
     assert many["metrics"]["loss"] == pytest.approx(one["metrics"]["loss"], abs=1e-4)
     assert many["key"] == one["key"]  # so it is reused, however it was trained
@@ -41,9 +41,9 @@ def test_the_layer_is_that_of_one_process(tmp_path: Path, strategy: str) -> None
 
 
 def test_a_run_of_four_goes_on_with_two(tmp_path: Path) -> None:
-    alone, split = project(tmp_path / "alone", epochs=60), mesh_project(tmp_path / "split", SQUARE, epochs=60)
+    alone, split = project(tmp_path / "alone", epochs=30), mesh_project(tmp_path / "split", SQUARE, epochs=30)
     process = start(split, "build", "-q")
-    wait_for_step(split, process, 30)
+    wait_for_step(split, process, 20)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
@@ -52,12 +52,12 @@ def test_a_run_of_four_goes_on_with_two(tmp_path: Path) -> None:
     built(alone), built(split)
     assert losses(split) == pytest.approx(losses(alone), abs=1e-4)
     (resumed,) = events(split, "resume")
-    assert resumed["step"] >= 30
+    assert resumed["step"] >= 20
 
 
 @pytest.mark.parametrize("rank", [0, 3])
 def test_a_killed_worker_is_replaced(tmp_path: Path, rank: int) -> None:
-    split = mesh_project(tmp_path / "split", SQUARE, epochs=80, more=", checkpoint_seconds = 0.1")
+    split = mesh_project(tmp_path / "split", SQUARE, epochs=40, more=", checkpoint_seconds = 0.1")
     process = start(split, "build", "--json", "-q")
     pid = wait_for_step(split, process, 20)[rank]["pid"]
     os.kill(pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,9 @@ from laminar.parallel.split.dims import part_of
 from laminar.parallel.split.grid import Grid
 from laminar.parallel.split.kernels import Here
 from laminar.parallel.split.line import Line
-from laminar.parallel.split.module import placed_model, split_model
+from laminar.parallel.split.module import split_model
+from laminar.parallel.split.place import Placed
+from laminar.parallel.split.prepare import placed_model
 from laminar.parallel.split.rules import Rules
 from laminar.parallel.split.traffic import traffic
 from laminar.testing.thread_lines import on_every_worker
@@ -46,12 +49,13 @@ def trained_together(model: nn.Module, x: Tensor, y: Tensor, rules: Rules) -> tu
     """Losses, and the model that each worker puts together again at the end."""
     grid = Grid(rules.mesh)
     training, judging = placed_model(model, model, [x[:2]], rules)
+    sent = json.dumps([training.to_json(), judging.to_json()])  # as workers get it
     axis = rules.split.get("batch")
 
     def work(rank: int, lines: dict[str, Line]) -> tuple[list[float], nn.Module]:
         here = Here(grid.mesh, grid.at(rank), lines)
         own = copy.deepcopy(model)
-        module, parts, partial = split_model(own, training, judging, here)
+        module, parts, partial = split_model(own, *map(Placed.from_json, json.loads(sent)), here)
         module.rows = len(x)
         mine = part_of(len(x), here.at[axis], grid.mesh[axis]) if axis else range(len(x))
         losses = []

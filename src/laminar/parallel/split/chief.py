@@ -23,7 +23,7 @@ MODULE: Final = "laminar.parallel.split.member"
 
 def run_mesh(job: Job, how: Mesh, description: Description, emit: Emit, staff: Staff | None = None) -> Trained:
     refuse(job, how)
-    place_job(job, rules_of(how), examples_of(job))
+    training, judging = place_job(job, rules_of(how), examples_of(job))
     grid = Grid(how.mesh)
     ways = Ways(
         module=MODULE,
@@ -34,6 +34,7 @@ def run_mesh(job: Job, how: Mesh, description: Description, emit: Emit, staff: S
         waits=False,
         losses=how.restarts,
         timeout=how.timeout,
+        told={"training": training.to_json(), "judging": judging.to_json()},
     )
     return run_team(job, ways, description, emit, staff)
 

@@ -77,7 +77,7 @@ def _module(path: str, module: nn.Module, placed: Placed, sent: Traffic, rows: i
     operators = [one for one in sent.operators if one.path == path]
     prefix = f"{path}." if path else ""
     own = {name for name, _ in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]}
-    last = [op for op in placed.operations if op.path == path and op.run != "item"]
+    last = [op for op in placed.operations if op.call.path == path and op.run != "item"]
     return {
         "path": path,
         "kind": type(module).__name__,

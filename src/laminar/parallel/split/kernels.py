@@ -8,9 +8,10 @@ from math import prod
 from typing import Any, Final
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor
 from torch.nn import functional as F
 
+from laminar.parallel.split.calls import Value, mapped
 from laminar.parallel.split.collectives import Ranges, add_up, fetch, spread
 from laminar.parallel.split.dims import At, Mesh, axes_of, local_sizes, part_of, sizes_of, with_rows
 from laminar.parallel.split.line import Line
@@ -28,59 +29,57 @@ class Here:
     draw: int = 0  # the same for all workers, another at every step
 
 
-Kernel = Callable[[Operation, Here, Sequence[Any], dict[fx.Node, Tensor]], Any]
+Kernel = Callable[[Operation, Here, Sequence[Any], dict[Value, Tensor]], Any]
 
 
-def plain(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Any:
+def plain(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Any:
     """The operator on what this worker has of its operands."""
-    target: Any = op.node.target
-    found = target(*args, **_kwargs(op, given))
+    found = op.call.function(*args, **_kwargs(op, given))
     return added_up(found, op, here) if op.sums else found
 
 
-def whole(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Any:
+def whole(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Any:
     """The operator on all of its operands, with sizes that are those of the whole batch."""
-    target: Any = op.node.target
-    return target(*fx.node.map_aggregate(tuple(args), lambda one: _sized(one, here)), **_kwargs(op, given, here))
+    return op.call.function(*mapped(tuple(args), lambda one: _sized(one, here)), **_kwargs(op, given, here))
 
 
 def _sized(value: Any, here: Here) -> Any:
     return with_rows(value, here.rows) if isinstance(value, int) and not isinstance(value, bool) and value else value
 
 
-def _kwargs(op: Operation, given: dict[fx.Node, Tensor], here: Here | None = None) -> dict[str, Any]:
+def _kwargs(op: Operation, given: dict[Value, Tensor], here: Here | None = None) -> dict[str, Any]:
     def one(value: Any) -> Any:
-        return given[value] if isinstance(value, fx.Node) else value if here is None else _sized(value, here)
+        return given[value] if isinstance(value, Value) else value if here is None else _sized(value, here)
 
-    return {name: fx.node.map_aggregate(value, one) for name, value in op.node.kwargs.items()}
+    return {name: mapped(value, one) for name, value in op.call.kwargs.items()}
 
 
-def same(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:  # noqa: ARG001
+def same(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     found: Tensor = args[0]
     return found
 
 
-def item(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:  # noqa: ARG001
+def item(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     found: Tensor = args[0][args[1]]
     return found
 
 
-def view(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:  # noqa: ARG001
+def view(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     found: Tensor = args[0].reshape(local_sizes(op.gives[0], here.at, here.mesh, here.rows))
     return found
 
 
-def expand(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:  # noqa: ARG001
+def expand(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     found: Tensor = args[0].expand(local_sizes(op.gives[0], here.at, here.mesh, here.rows))
     return found
 
 
-def split(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> list[Tensor]:  # noqa: ARG001
+def split(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> list[Tensor]:  # noqa: ARG001
     x, dim, pieces = args[0], op.facts["dim"], op.facts["pieces"]
     return list(x.chunk(pieces, dim) if isinstance(pieces, int) else x.split([with_rows(p, here.rows) for p in pieces], dim))
 
 
-def linear(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:  # noqa: ARG001
+def linear(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     x, weight, *rest = args
     bias = rest[0] if rest else None
     if not op.sums:
@@ -95,7 +94,7 @@ def added_up(x: Tensor, op: Operation, here: Here) -> Tensor:
     return x
 
 
-def added(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:  # noqa: ARG001
+def added(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     x, facts = args[0], op.facts
     found = x.sum(facts["dims"], keepdim=facts["keep"])
     if facts["count"]:
@@ -103,7 +102,7 @@ def added(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, T
     return added_up(found, op, here)
 
 
-def lookup(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:  # noqa: ARG001
+def lookup(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     weight, index = args[:2]
     padding = op.facts["padding"]
     if not op.sums:
@@ -120,7 +119,7 @@ def lookup(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, 
     return added_up(torch.where(mine.unsqueeze(-1), rows, torch.zeros((), dtype=rows.dtype)), op, here)
 
 
-def dropout(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:  # noqa: ARG001
+def dropout(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     x, p = args[0], op.facts["p"]
     drawn = torch.empty_like(x).bernoulli_(1 - p, generator=_generator(op, here))
     found: Tensor = x * drawn.div_(1 - p) if p < 1 else x * 0
@@ -132,18 +131,18 @@ def _generator(op: Operation, here: Here) -> torch.Generator:
     seed = here.draw
     for axis in axes_of(op.gives[0]):
         seed = seed * 1_000_003 + here.at[axis] + 1
-    seed = seed * 1_000_003 + sum(map(ord, op.node.name))
+    seed = seed * 1_000_003 + sum(map(ord, op.call.name))
     return torch.Generator().manual_seed(seed % (1 << 63))
 
 
-def attention(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:
+def attention(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_generator(op, here).initial_seed())
         found: Tensor = plain(op, here, args, given)
         return found
 
 
-def batch_norm(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:  # noqa: ARG001
+def batch_norm(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     """With the statistics of the whole batch, which all workers on the axes have together."""
     x, weight, bias, running_mean, running_variance = args[:5]
     facts, dims = op.facts, op.facts["dims"]
@@ -172,7 +171,7 @@ def _together(x: Tensor, lines: Sequence[Line]) -> Tensor:
     return x
 
 
-def group_norm(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:  # noqa: ARG001
+def group_norm(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     x, _, *rest = args
     found: Tensor = F.group_norm(x, op.facts["groups"], *rest[:3])
     return found
@@ -181,7 +180,7 @@ def group_norm(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.No
 # Windows
 
 
-def convolution(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:
+def convolution(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:
     x, weight = args[:2]
     bias = args[2] if len(args) > 2 else None
     facts, n = op.facts, op.facts["n"]
@@ -198,7 +197,7 @@ def convolution(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.N
     return found
 
 
-def max_pool(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:  # noqa: ARG001
+def max_pool(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     facts = op.facts
     x, left = _fetched(args[0], op, here, float("-inf"))
     pool: Any = F.max_pool1d if facts["n"] == 1 else F.max_pool2d
@@ -206,7 +205,7 @@ def max_pool(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node
     return found
 
 
-def avg_pool(op: Operation, here: Here, args: Sequence[Any], given: dict[fx.Node, Tensor]) -> Tensor:  # noqa: ARG001
+def avg_pool(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     facts = op.facts
     x, _ = _fetched(args[0], op, here, 0.0)
     pool: Any = F.avg_pool1d if facts["n"] == 1 else F.avg_pool2d

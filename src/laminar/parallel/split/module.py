@@ -5,7 +5,7 @@ The model itself stays where it was made, with parts in the place of whole tenso
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import final
 
 import torch
@@ -13,10 +13,8 @@ from torch import Tensor, nn
 
 from laminar.parallel.split.dims import Dims
 from laminar.parallel.split.kernels import Here
-from laminar.parallel.split.place import Placed, place
+from laminar.parallel.split.place import Placed
 from laminar.parallel.split.program import Program
-from laminar.parallel.split.rules import Rules
-from laminar.parallel.split.trace import trace
 from laminar.parallel.split.whole import Parts
 
 
@@ -32,18 +30,6 @@ class SplitModule(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         return self._programs[self.training].run(inputs, self._tensors, self.rows)
-
-
-def placed_model(model: nn.Module, module: nn.Module, examples: Sequence[Tensor], rules: Rules) -> tuple[Placed, Placed]:
-    """As it is trained and as it is judged, with the same layouts of the model's tensors."""
-    names = {id(tensor): name for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
-
-    def name_of(tensor: Tensor) -> str:
-        return names[id(tensor)]
-
-    training = place(trace(module, examples, name_of, training=True), rules)
-    judging = place(trace(module, examples, name_of, training=False), rules, training.layouts)
-    return training, judging
 
 
 @torch.no_grad()

@@ -7,19 +7,15 @@ operands have, which it needs and which it gives. An operator without a rule nee
 
 from __future__ import annotations
 
-import operator
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
-
-from torch import fx
-from torch._ops import OpOverload
+from typing import Any
 
 from laminar.parallel.split import rules as said
+from laminar.parallel.split.calls import ITEM, Call, Traced, Value, packed, unpacked
 from laminar.parallel.split.dims import ROWS, Atom, Dim, Dims, Mesh, axes_of, plain, whole
 from laminar.parallel.split.rules import Rules
-from laminar.parallel.split.trace import Traced, path_of
 from laminar.train.splitting import CARRIED, Table
 
 
@@ -40,9 +36,8 @@ class Decision:
 class Operation:
     """An operator as every worker runs it."""
 
-    node: fx.Node
-    path: str
-    operands: tuple[fx.Node, ...]
+    call: Call
+    operands: tuple[Value, ...]
     needs: tuple[Dims, ...]
     gives: tuple[Dims, ...]
     sums: tuple[str, ...]
@@ -54,13 +49,31 @@ class Operation:
 
 @dataclass(frozen=True)
 class Placed:
+    """A model that can be run; also from what `to_json` gave, where nothing can be traced."""
+
     traced: Traced
     mesh: Mesh
     operations: list[Operation]
     layouts: dict[str, Dims]  # of the model's own tensors, as they are kept
-    values: dict[fx.Node, list[Dims]]
+    values: dict[Value, list[Dims]]
     output: Dims  # as it leaves
-    names: dict[str, set[int]]  # dimensions that there are, and their sizes
+    names: dict[str, set[int]] = field(default_factory=dict)  # dimensions that there are, and their sizes; not sent
+
+    def to_json(self) -> Any:
+        traced, calls = self.traced, [[one.name, one.target, one.args, one.kwargs, one.path] for one in self.traced.calls]
+        run = [[one.needs, one.gives, one.sums, one.partial, one.run, dict(one.facts)] for one in self.operations]
+        parts = [calls, traced.inputs, traced.tensors, traced.constants, traced.output, traced.dtypes]
+        return packed([parts, dict(self.mesh), run, self.layouts, self.values, self.output])
+
+    @classmethod
+    def from_json(cls, told: Any) -> Placed:
+        (calls, inputs, tensors, constants, output, dtypes), mesh, run, layouts, values, leaves = unpacked(told)
+        made = [Call(*one) for one in calls]
+        traced = Traced(made, inputs, tensors, constants, output, {}, dtypes)
+        operations = []
+        for call, (needs, gives, sums, partial, runs, facts) in zip(made, run, strict=True):
+            operations.append(Operation(call, call.operands, needs, gives, sums, partial, runs, facts, why=""))
+        return cls(traced, mesh, operations, layouts, values, leaves)
 
 
 Span = range  # of strides: the piece of a dimension from one stride up to another
@@ -85,12 +98,12 @@ class Seen:
 class Site:
     """An operator, as its rule sees it."""
 
-    def __init__(self, placer: Placer, node: fx.Node, operands: Sequence[fx.Node]) -> None:
-        self.node, self.path, self.mesh = node, path_of(node), placer.rules.mesh
+    def __init__(self, placer: Placer, call: Call, operands: Sequence[Value]) -> None:
+        self.call, self.path, self.mesh = call, call.path, placer.rules.mesh
         self.table: Table = placer.rules.at(self.path)
         self.operands = list(operands)
         self._placer = placer
-        self.sizes = placer.traced.sizes[node]
+        self.sizes = placer.traced.sizes[call.name]
         self.have = [self.conform(placer.value(operand)) for operand in operands]
 
     @property
@@ -99,18 +112,18 @@ class Site:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        return self.node.args
+        return self.call.args
 
     @property
     def op(self) -> str:
         """The operator's name in ATen."""
-        return str(cast(OpOverload, self.node.target)._schema.name).split("::")[-1]
+        return str(self.call.schema.name).split("::")[-1]
 
     @property
     def given(self) -> dict[str, Any]:
         """Arguments that were given, by name."""
-        names = [argument.name for argument in cast(OpOverload, self.node.target)._schema.arguments]
-        return dict(zip(names, self.node.args, strict=False)) | dict(self.node.kwargs)
+        names = [argument.name for argument in self.call.schema.arguments]
+        return dict(zip(names, self.call.args, strict=False)) | self.call.kwargs
 
     def index(self, operand: Any) -> int:
         return self.operands.index(operand)
@@ -160,7 +173,7 @@ class Site:
                 self._placer.seen.avoid[atom.origin].append(_span(atom))
         return whole((dim,))[0]
 
-    def call(self, dim: Dim, name: str) -> None:
+    def rename(self, dim: Dim, name: str) -> None:
         """A better name for what is in a dimension."""
         for atom in dim:
             if atom.origin is not None:
@@ -169,7 +182,7 @@ class Site:
     def make(self, name: str, size: int, *, beside: Dims = (), within: Dims = (), place: int = 0) -> Dim:
         """A dimension that begins here, split where the rules say so. `beside` is split already in the tensor that it becomes a dimension
         of; `within` in one that is multiplied with it, and then its axis is taken."""
-        atoms = self._placer.atoms_of(f"{self.node.name} {place}", name, size)
+        atoms = self._placer.atoms_of(f"{self.call.name} {place}", name, size)
         used = axes_of(within)
         free = [i for i, a in enumerate(atoms) if not self._placer.seen.avoided(a)]
         for order in (free, range(len(atoms))):
@@ -198,10 +211,10 @@ class Placer:
         self.first = seen is None
         self.seen = seen or Seen()
         self.layouts: dict[str, Dims] = dict(layouts or {})
-        self.values: dict[fx.Node, list[Dims]] = {}
+        self.values: dict[Value, list[Dims]] = {}
         self.operations: list[Operation] = []
 
-    def value(self, node: fx.Node) -> Dims:
+    def value(self, node: Value) -> Dims:
         if node in self.values:
             (dims,) = self.values[node]
             return dims
@@ -234,9 +247,8 @@ class Placer:
 
         for node in self.traced.inputs:
             self.values[node] = [self._input(node)]
-        for node in self.traced.graph.nodes:
-            if node.op == "call_function" and node in self.traced.sizes:
-                self._operator(node, rule_for(node))
+        for call in self.traced.calls:
+            self._operator(call, rule_for(call))
         output = self.value(self.traced.output)
         if self.first:
             for dims in self.values.values():
@@ -254,7 +266,7 @@ class Placer:
         leaves = tuple(tuple(replace(a, axis=batch if a.size == ROWS else None) for a in dim) for dim in output)
         return Placed(self.traced, self.rules.mesh, self.operations, self.layouts, self.values, leaves, dict(names))
 
-    def _input(self, node: fx.Node) -> Dims:
+    def _input(self, node: Value) -> Dims:
         sizes = self.traced.sizes[node][0]
         rest = {2: ["features"], 3: ["length", "features"], 4: ["channels", "height", "width"]}.get(len(sizes), ["features"] * len(sizes))
         if len(sizes) == 2 and not self.traced.dtypes[node][0].is_floating_point:
@@ -262,47 +274,35 @@ class Placer:
         names = ["batch", *rest][: len(sizes)]
         found: list[Dim] = []
         for place, (name, size) in enumerate(zip(names, sizes, strict=True)):
-            atoms = self.atoms_of(f"{node.name} {place}", name, size)
+            atoms = self.atoms_of(f"{node} {place}", name, size)
             axis = self.rules.split.get(atoms[0].name) if len(atoms) == 1 else None
             fits = axis is not None and axis not in axes_of(tuple(found)) and atoms[0].size >= self.rules.mesh[axis]
             found.append((replace(atoms[0], axis=axis),) if fits else atoms)
         return tuple(found)
 
-    def _operator(self, node: fx.Node, rule: Rule) -> None:
-        operands = tuple(dict.fromkeys(node.all_input_nodes))
-        if node.target is operator.getitem:
-            self.values[node] = [self.values[operands[0]][cast(int, node.args[1])]]
-            self._append(node, operands, Decision([], self.values[node], run="item"))
+    def _operator(self, call: Call, rule: Rule) -> None:
+        operands = call.operands
+        if call.target == ITEM:
+            self.values[call.name] = [self.values[operands[0]][call.args[1]]]
+            self._append(call, Decision([], self.values[call.name], run="item"))
             return
-        site = Site(self, node, operands)
+        site = Site(self, call, operands)
         made = rule(site)
         for operand, needs in zip(operands, made.needs, strict=True):
             name = self.traced.tensors.get(operand)
             if name is not None and name not in self.layouts:
                 self.layouts[name] = needs
-        self.values[node] = made.gives
-        self._append(node, operands, made)
+        self.values[call.name] = made.gives
+        self._append(call, made)
 
-    def _append(self, node: fx.Node, operands: tuple[fx.Node, ...], made: Decision) -> None:
+    def _append(self, call: Call, made: Decision) -> None:
         active = {axis for dims in [*made.needs, *made.gives] for axis in axes_of(dims)} | set(made.sums)
         partial = []
         for i, needs in enumerate(made.needs):
             parts = active - set(axes_of(needs)) - (set(made.sums) if i in made.late else set())
             partial.append(tuple(axis for axis in self.rules.mesh if axis in parts))
-        self.operations.append(
-            Operation(
-                node,
-                path_of(node),
-                operands,
-                tuple(made.needs),
-                tuple(made.gives),
-                made.sums,
-                tuple(partial),
-                made.run,
-                made.facts,
-                made.why,
-            )
-        )
+        layouts = tuple(made.needs), tuple(made.gives)
+        self.operations.append(Operation(call, call.operands, *layouts, made.sums, tuple(partial), made.run, made.facts, made.why))
 
     def _name_output(self, output: Dims) -> None:
         for dim in output[1:]:

@@ -1,17 +1,19 @@
-"""Prepare: a job's model placed on the mesh of its strategy. In workers, and before in the chief, so that mistakes start no process."""
+"""Prepare: a job's model, placed on the mesh of its strategy by the chief, so that mistakes start no process."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.data.dataset import as_float
 from laminar.parallel.split.dims import ROWS
-from laminar.parallel.split.module import placed_model
-from laminar.parallel.split.place import Placed
+from laminar.parallel.split.place import Placed, place
 from laminar.parallel.split.rules import Rules
+from laminar.parallel.split.trace import trace
 from laminar.train import dtype
 from laminar.train.job import Job
 from laminar.train.splitting import Mesh
@@ -28,6 +30,18 @@ def examples_of(job: Job) -> list[Tensor]:
         example = torch.from_numpy(as_float(x[:2].copy()))
         found.append(example.to(wanted) if example.is_floating_point() else example)
     return found
+
+
+def placed_model(model: nn.Module, module: nn.Module, examples: Sequence[Tensor], rules: Rules) -> tuple[Placed, Placed]:
+    """As it is trained and as it is judged, with the same layouts of the model's tensors."""
+    names = {id(tensor): name for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
+
+    def name_of(tensor: Tensor) -> str:
+        return names[id(tensor)]
+
+    training = place(trace(module, examples, name_of, training=True), rules)
+    judging = place(trace(module, examples, name_of, training=False), rules, training.layouts)
+    return training, judging
 
 
 def place_job(job: Job, rules: Rules, examples: list[Tensor]) -> tuple[Placed, Placed]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast, final
+from typing import Any, final
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor
 
+from laminar.parallel.split.calls import Value, mapped
 from laminar.parallel.split.collectives import gather, spread, take
 from laminar.parallel.split.dims import Dims, shape_of
 from laminar.parallel.split.kernels import KERNELS, Here
@@ -31,7 +32,7 @@ class Program:
         here, traced = self.here, self.placed.traced
         here.rows = rows
         here.draw = int(torch.randint(1 << 62, ()))
-        values: dict[fx.Node, Any] = {}
+        values: dict[Value, Any] = {}
         ready: Ready = {}
         for node, given in zip(traced.inputs, inputs, strict=True):
             (dims,) = self.placed.values[node]
@@ -46,16 +47,16 @@ class Program:
                 else:
                     name = traced.tensors[node]
                     operands[node] = self._tensor(tensors[name], name, node, op, i, ready)
-            args = cast(Sequence[Any], fx.node.map_aggregate(op.node.args, lambda one: operands.get(one, one)))  # noqa: B023
-            values[op.node] = KERNELS[op.run](op, here, args, operands)
-            for node in self._last.get(op.node, ()):
+            args = mapped(op.call.args, lambda one: operands[one] if isinstance(one, Value) else one)  # noqa: B023
+            values[op.call.name] = KERNELS[op.run](op, here, args, operands)
+            for node in self._last.get(op.call.name, ()):
                 values.pop(node, None)
-                for key in [key for key in ready if key[0] is node]:
+                for key in [key for key in ready if key[0] == node]:
                     del ready[key]
         output = traced.output
         return self._moved(values[output], self.placed.values[output][0], self.placed.output)
 
-    def _operand(self, value: Tensor, node: fx.Node, have: Dims, op: Operation, i: int, ready: Ready) -> Tensor:
+    def _operand(self, value: Tensor, node: Value, have: Dims, op: Operation, i: int, ready: Ready) -> Tensor:
         """A value in the layout that is needed, made once for all who need it so."""
         need, partial = op.needs[i], op.partial[i]
         key = (node, tuple(shape_of(dim) for dim in need))
@@ -70,7 +71,7 @@ class Program:
             ready[(*key, partial)] = found
         return ready[(*key, partial)]
 
-    def _tensor(self, value: Tensor, name: str, node: fx.Node, op: Operation, i: int, ready: Ready) -> Tensor:
+    def _tensor(self, value: Tensor, name: str, node: Value, op: Operation, i: int, ready: Ready) -> Tensor:
         if name in self.deferred:
             return value
         return self._operand(value, node, self.placed.layouts[name], op, i, ready)
@@ -100,12 +101,12 @@ def deferred(placed: Placed) -> dict[str, tuple[str, ...]]:
     return {name: axes for name, found in uses.items() if len(found) == 1 and (axes := next(iter(found))) is not None}
 
 
-def _last_uses(placed: Placed) -> dict[fx.Node, list[fx.Node]]:
-    last: dict[fx.Node, fx.Node] = {}
+def _last_uses(placed: Placed) -> dict[Value, list[Value]]:
+    last: dict[Value, Value] = {}
     for op in placed.operations:
         for node in op.operands:
-            last[node] = op.node
-    found: dict[fx.Node, list[fx.Node]] = {}
+            last[node] = op.call.name
+    found: dict[Value, list[Value]] = {}
     for node, at in last.items():
         if node is not placed.traced.output and node not in placed.traced.tensors:
             found.setdefault(at, []).append(node)

@@ -5,8 +5,8 @@ torch.export gives operators with symbols for the batch; here ROWS (dims.py) sta
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -16,20 +16,10 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from laminar.core.errors import LaminarError
 from laminar.model.graph_export import BATCH, as_its_author_made_it, quiet, reason
+from laminar.parallel.split.calls import ITEM, Call, Traced, Value, mapped
 from laminar.parallel.split.dims import ROWS
 
 aten = torch.ops.aten
-
-
-@dataclass(frozen=True)
-class Traced:
-    graph: fx.Graph
-    inputs: list[fx.Node]
-    tensors: dict[fx.Node, str]  # parameters, buffers and constants by the model's own name
-    constants: dict[str, Tensor]
-    output: fx.Node
-    sizes: dict[fx.Node, list[tuple[int, ...]]]  # of each result of each operator that gives tensors
-    dtypes: dict[fx.Node, list[torch.dtype]]
 
 
 def trace(module: nn.Module, examples: Sequence[Tensor], names: Callable[[Tensor], str], *, training: bool) -> Traced:
@@ -78,7 +68,25 @@ class _Reader:
                 dtypes[node] = [one.dtype for one in values]
             node.args = fx.node.map_aggregate(node.args, self._plain)
             node.kwargs = cast(dict[str, Any], fx.node.map_aggregate(node.kwargs, self._plain))
-        return Traced(self._graph, inputs, tensors, constants, output, sizes, dtypes)
+        calls = [self._call(node) for node in self._graph.nodes if node.op == "call_function" and node in sizes]
+        return Traced(
+            calls,
+            [Value(node.name) for node in inputs],
+            {Value(node.name): name for node, name in tensors.items()},
+            constants,
+            Value(output.name),
+            {Value(node.name): found for node, found in sizes.items()},
+            {Value(node.name): found for node, found in dtypes.items()},
+        )
+
+    @staticmethod
+    def _call(node: fx.Node) -> Call:
+        def plain(value: Any) -> Any:
+            return Value(value.name) if isinstance(value, fx.Node) else value
+
+        args, kwargs = mapped(_lists(node.args), plain), mapped(_lists(dict(node.kwargs)), plain)
+        target = ITEM if node.target is operator.getitem else f"torch.ops.{node.target}"
+        return Call(Value(node.name), target, tuple(args), kwargs, path_of(node))
 
     def _placeholders(self) -> tuple[list[fx.Node], dict[fx.Node, str], dict[str, Tensor]]:
         inputs: list[fx.Node] = []
@@ -142,6 +150,15 @@ class _Reader:
         if not number.is_Integer:
             raise _cannot(f"one of its sizes is {size.node.expr}, which does not follow from the rows of a batch alone")
         return int(number)
+
+
+def _lists(value: Any) -> Any:
+    """fx has its own kinds of lists."""
+    if isinstance(value, tuple):
+        return tuple(_lists(one) for one in value)
+    if isinstance(value, list):
+        return [_lists(one) for one in value]
+    return {key: _lists(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 def _is_view(node: fx.Node) -> bool:

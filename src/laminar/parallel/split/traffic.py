@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import cast
 
 import torch
-from torch import fx
 
+from laminar.parallel.split.calls import Value
 from laminar.parallel.split.dims import At, Dims, Mesh, local_sizes, shape_of
 from laminar.parallel.split.kernels import reach
 from laminar.parallel.split.moves import Move, moves, part
@@ -63,9 +62,9 @@ class _Count:
                 if op.run != "item":
                     sent = self._operand(node, op, i)
                     forward, backward = forward + sent[0], backward + sent[1]
-            self._learns[op.node] = any(self._learns[node] for node in op.operands)
+            self._learns[op.call.name] = any(self._learns[node] for node in op.operands)
             own = self._own(op)
-            found.append(Sent(op.path, op.node.name, forward + own[0], backward + own[1], op.why))
+            found.append(Sent(op.call.path, op.call.name, forward + own[0], backward + own[1], op.why))
         gradients = {}
         for name, axes in self._deferred.items():
             size = self._bytes(placed.layouts[name], torch.float32)
@@ -75,7 +74,7 @@ class _Count:
         ends = self._moved(placed.values[output][0], placed.output, placed.traced.dtypes[output][0], learns=self._learns[output])
         return Traffic(found, gradients, Sent("", "output", *ends, "the loss needs all classes of the own rows" if any(ends) else ""))
 
-    def _operand(self, node: fx.Node, op: Operation, i: int) -> tuple[int, int]:
+    def _operand(self, node: Value, op: Operation, i: int) -> tuple[int, int]:
         name = self._placed.traced.tensors.get(node)
         if name is not None and name in self._deferred:
             return 0, 0
@@ -109,9 +108,9 @@ class _Count:
 
     def _own(self, op: Operation) -> tuple[int, int]:
         """What the operator itself exchanges."""
-        traced, learns = self._placed.traced, self._learns[op.node]
+        traced, learns = self._placed.traced, self._learns[op.call.name]
         forward = backward = 0
-        dtype = traced.dtypes[op.node][0]
+        dtype = traced.dtypes[op.call.name][0]
         for axis in op.sums:
             forward += self._bytes(op.gives[0], dtype) if self._mesh[axis] > 1 else 0
         if op.run == "batch_norm":
@@ -127,7 +126,7 @@ class _Count:
 
     def _windows(self, op: Operation, dtype: torch.dtype) -> tuple[int, int]:
         """Dimension by dimension: what was fetched in one is sent along in the next."""
-        x = op.operands.index(cast(fx.Node, op.node.args[0]))
+        x = op.operands.index(op.call.args[0])
         sizes = list(local_sizes(op.needs[x], self._at, self._mesh, self._rows))
         forward = backward = 0
         for d, window in enumerate(op.facts["windows"]):

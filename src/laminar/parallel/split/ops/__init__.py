@@ -15,21 +15,21 @@ from __future__ import annotations
 from typing import Final
 
 import torch
-from torch import fx
 from torch._ops import OpOverload
 
+from laminar.parallel.split.calls import Call
 from laminar.parallel.split.ops import norms, pointwise, products, reductions, shapes, windows
 from laminar.parallel.split.place import Rule
 
 RULES: Final[dict[str, Rule]] = {**products.RULES, **windows.RULES, **norms.RULES, **shapes.RULES, **reductions.RULES, **pointwise.RULES}
 
 
-def rule_for(node: fx.Node) -> Rule:
-    target = node.target
-    if isinstance(target, OpOverload):
-        space, name = target._schema.name.split("::")
+def rule_for(call: Call) -> Rule:
+    found = call.function
+    if isinstance(found, OpOverload):
+        space, name = found._schema.name.split("::")
         if space == "aten" and name in RULES:
             return RULES[name]
-        if torch.Tag.pointwise in target.tags and not target._schema.is_mutable:
+        if torch.Tag.pointwise in found.tags and not found._schema.is_mutable:
             return pointwise.pointwise
     return pointwise.all_whole

@@ -109,7 +109,7 @@ def attention(site: Site) -> Decision:
     if not len(q) == len(k) == len(v) == 4 or len({query, key, value}) < 3:
         return all_whole(site)
     for dims in (q, k, v):
-        site.call(dims[1], "heads")
+        site.rename(dims[1], "heads")
     lead: list[Dim] = []
     for place in (0, 1):
         dim = next((dims[place] for dims in (q, k, v) if axes_of((dims[place],))), q[place])

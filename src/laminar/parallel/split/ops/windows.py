@@ -140,9 +140,9 @@ def _windows(
 
 
 def _name(site: Site, taken: Dims, n: int) -> None:
-    site.call(taken[1], "channels")
+    site.rename(taken[1], "channels")
     for d in range(n):
-        site.call(taken[2 + d], SPACE[n][d])
+        site.rename(taken[2 + d], SPACE[n][d])
 
 
 def _padding(given: Any, size: tuple[int, ...], dilation: list[int], n: int) -> list[tuple[int, int]]:
