@@ -21,6 +21,7 @@ from laminar.core.nearest import did_you_mean
 from laminar.core.toml_words import in_toml_words
 from laminar.stack.read import StackFile
 from laminar.train import compression
+from laminar.train.splitting import SplitStrategy
 from laminar.train.strategies import BY_NAME, AnyStrategy, ManySpec
 from laminar.train.strategies import strategy as strategy_of
 
@@ -50,7 +51,8 @@ def with_strategy(
     layers, chosen = [], False
     for layer in file.spec.layer:
         written = strategy_of(layer.train.strategy)
-        kind = name or (written.kind if isinstance(written, ManySpec) else "sync" if workers is not None else None)
+        many = isinstance(written, ManySpec | SplitStrategy)
+        kind = name or (written.kind if many else "sync" if workers is not None else None)
         if kind is None:
             layers.append(layer)
             continue
@@ -81,7 +83,7 @@ def _split(option: str, text: str, names: typing.Sequence[str]) -> tuple[str, di
     if name not in names:
         raise LaminarError("L008", f"{option}: there is no '{name}'; {did_you_mean(name, names)}", hint=f"{option} {' | '.join(names)}")
     settings: dict[str, Any] = {}
-    for pair in rest.split(",") if colon else []:
+    for pair in _pairs(rest) if colon else []:
         key, equals, value = (part.strip() for part in pair.partition("="))
         if not key or not equals or not value:
             raise LaminarError(
@@ -91,6 +93,18 @@ def _split(option: str, text: str, names: typing.Sequence[str]) -> tuple[str, di
             )
         settings[key] = _value(value)
     return name, settings
+
+
+def _pairs(text: str) -> list[str]:
+    """What commas part, but those inside of brackets."""
+    found, depth = [""], 0
+    for letter in text:
+        depth += (letter in "{[") - (letter in "}]")
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return found
 
 
 def _value(text: str) -> Any:

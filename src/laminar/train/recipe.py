@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from laminar.train.schedules import Constant, Cosine, OneCycle, Schedule, Step
-from laminar.train.splitting import SplitSpec
+from laminar.train.splitting import SplitStrategy
 from laminar.train.strategies import AnyStrategy, Averaging, ManySpec, Name, Sync
 from laminar.train.strategies import strategy as strategy_of
 
@@ -139,7 +139,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _check_strategy(self, chosen: AnyStrategy) -> None:
         """What a strategy cannot do is said before anything is started."""
-        if isinstance(chosen, SplitSpec) and self.dtype != "float32":
+        if isinstance(chosen, SplitStrategy) and self.dtype != "float32":
             raise ValueError(f'dtype is "{self.dtype}" with strategy "{chosen.kind}", whose workers compute in float32; leave dtype out')
         if not isinstance(chosen, ManySpec):
             return

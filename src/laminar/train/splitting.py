@@ -25,7 +25,7 @@ DIMENSIONS: Final = (*CARRIED, *MADE)
 Table = Mapping[str, str]
 
 
-class SplitSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+class SplitStrategy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """What every strategy has whose workers hold parts of the model."""
 
     workers: int = 0  # 0: as many as the mesh has
@@ -51,7 +51,7 @@ class SplitSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError(f"strategy.restarts is {self.restarts}, but must be 0 or more")
 
 
-class Mesh(SplitSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="mesh"):
+class Mesh(SplitStrategy, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="mesh"):
     """Tensors are split over a grid of workers."""
 
     mesh: dict[str, int]

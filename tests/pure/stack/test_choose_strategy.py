@@ -16,6 +16,7 @@ from laminar.stack.read import StackFile, parse
 from laminar.stack.team_heard import TeamHeard
 from laminar.train.compression import TopK
 from laminar.train.recipe import Recipe
+from laminar.train.splitting import Mesh
 from laminar.train.strategies import AnyStrategy, Averaging, Downpour, OuterNesterov, Quorum, Solo, Sync, strategy
 
 
@@ -39,6 +40,13 @@ def test_settings_behind_the_name_are_those_of_the_stack_file() -> None:
     assert chosen(stack(""), "averaging:every=end,outer=nesterov,host=0.0.0.0", None) == [
         Averaging(every="end", outer="nesterov", host="0.0.0.0")
     ]
+
+
+def test_tables_may_have_commas() -> None:
+    given = 'mesh:mesh={ rows = 2, cols = 2 },split={ batch = "rows", hidden = "cols" },timeout=5'
+    (how,) = chosen(stack(""), given, None)
+    assert how == Mesh(mesh={"rows": 2, "cols": 2}, split={"batch": "rows", "hidden": "cols"}, timeout=5)
+    assert how.workers == 4
 
 
 def test_compression_is_a_name_or_a_name_with_settings() -> None:

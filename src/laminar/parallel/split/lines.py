@@ -13,12 +13,12 @@ from laminar.parallel.split.line import Alone, Line
 from laminar.parallel.split.shared_line import HALF, SharedLine, line_bytes
 from laminar.parallel.sync.links import GlooLink, Link
 from laminar.parallel.sync.process_group import BEGIN, Group
-from laminar.train.splitting import SplitSpec
+from laminar.train.splitting import SplitStrategy
 
 SMALL: Final = 1 << 16  # bytes of half a box on the line of all: facts and checkpoints go there, in pieces
 
 
-def lay(grid: Grid, how: SplitSpec, staff: Staff | None) -> Link:
+def lay(grid: Grid, how: SplitStrategy, staff: Staff | None) -> Link:
     if how.link == "memory" and (staff is None or staff.one_machine):
         return SharedLink(grid, inherited=staff is None)
     return GlooLink(how.host, how.port, bind=how.host) if staff is None else GlooLink(staff.host, how.port, bind=None)
