@@ -6,22 +6,29 @@ build goes on from there.
 
 from __future__ import annotations
 
-from typing import Annotated
+import contextlib
+import os
+import signal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laminar.cli.cluster_options import On, StartTimeout, cluster, other_rank
+from laminar.cli.cluster_options import On, StartTimeout, cluster, other_rank, place
 from laminar.cli.output import Json, number, print_json, remark, say, seconds, table
 from laminar.cli.strategy_options import Compress, Elastic, Strategy, Workers, choose
 from laminar.cli.team import totals
+from laminar.core.errors import LaminarError
 from laminar.stack.build import BuildReport, Built, build
 from laminar.stack.choose_data import skipping_bad
-from laminar.stack.plan import plan
+from laminar.stack.plan import plan, run_of
 from laminar.stack.project import open_project
 from laminar.stack.read import StackFile
 from laminar.store.store import Store
 from laminar.train.misgivings import WARNING
 from laminar.train.strategies import strategy as strategy_of
+
+if TYPE_CHECKING:
+    from laminar.launch.attach import Run
 
 
 def run(
@@ -46,8 +53,16 @@ def run(
         return
     project = open_project()
     file = skipping_bad(project.need_file()) if skip_bad else project.need_file()
-    file = choose(file, strategy, workers, elastic, compress)
     store = project.look_at_store() if dry_run else project.open_store()
+    gone: Run | None = None
+    if attach is not None and not dry_run:
+        gone = watch(store, attach, quiet=quiet)
+        if gone is None:
+            return
+        layers, had = [gone.layer], gone.options
+        strategy, workers, elastic = strategy or had["strategy"], workers or had["workers"], elastic or had["elastic"]
+        compress, on = compress or had["compress"], on or had["on"]
+    file = choose(file, strategy, workers, elastic, compress)
     if dry_run:
         from laminar.cli.status import show_plan
 
@@ -55,13 +70,12 @@ def run(
         return
     from laminar.cli.progress import progress
 
-    if attach is not None:
-        gone = watch(store, attach, quiet=quiet)
-        if gone is None:
-            return
-        layers = [gone]
+    if gone is not None:
+        same_run(file, store, gone)
+    options = {"on": place(on), "strategy": strategy, "workers": workers, "elastic": elastic, "compress": compress}
+    on_sigterm()
     try:
-        with progress(quiet=quiet, workers=workers_of(file)) as emit, cluster(file, on, start_timeout) as how:
+        with progress(quiet=quiet, workers=workers_of(file)) as emit, cluster(file, on, start_timeout, options) as how:
             soon = how.soon if how is not None else None
             report = build(file, store, targets=layers or None, force=force, emit=emit, how=how, soon=soon)
     except KeyboardInterrupt:
@@ -73,8 +87,26 @@ def run(
         show_report(report)
 
 
-def watch(store: Store, name: str, *, quiet: bool) -> str | None:
-    """Until the run is over. The layer, if its chief is gone and somebody has to go on."""
+def on_sigterm() -> None:
+    """As Ctrl-C: whoever ends machines or jobs (Kubernetes, Slurm, systemd) sends it first, and gives time to write a checkpoint."""
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+
+
+def same_run(file: StackFile, store: Store, gone: Run) -> None:
+    """L008 unless what would be built is the run that somebody began."""
+    step = plan(file, store, targets=[gone.layer])[-1]
+    name = run_of(store, step.key, again=False) if step.key is not None else None
+    if step.action == "build" and name != gone.name:
+        raise LaminarError(
+            "L008",
+            f"run {gone.name} cannot be gone on with: {file.path.name} or the options have changed, and another layer would be trained",
+            hint=f"laminar status {gone.layer}; laminar build trains what is written now",
+        )
+
+
+def watch(store: Store, name: str, *, quiet: bool) -> Run | None:
+    """Until the run is over. The run, if its chief is gone and somebody has to go on."""
     from laminar.cli.progress import progress
     from laminar.launch.attach import find, follow
 
@@ -93,7 +125,7 @@ def watch(store: Store, name: str, *, quiet: bool) -> str | None:
         remark(f"run {found.name} failed or was interrupted: `laminar build` goes on from its last checkpoint")
         raise typer.Exit(6)
     remark(f"the chief of run {found.name} (process {found.pid} on {found.host}) is gone: going on from the last checkpoint")
-    return found.layer
+    return found
 
 
 def workers_of(file: StackFile) -> dict[str, int]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,7 +56,9 @@ def other_rank(on: str | None) -> bool:
 
 
 @contextmanager
-def cluster(file: StackFile, on: str | None, starting: float | None) -> Iterator[OnCluster | None]:
+def cluster(
+    file: StackFile, on: str | None, starting: float | None, options: Mapping[str, Any] | None = None
+) -> Iterator[OnCluster | None]:
     """What `build` takes for `how`, and who is to hear what will be trained; None: workers are processes of this machine."""
     chosen = place(on)
     if chosen == "local":
@@ -77,5 +79,5 @@ def cluster(file: StackFile, on: str | None, starting: float | None) -> Iterator
         )
     from laminar.launch.on_cluster import OnCluster
 
-    with OnCluster(launcher, starting=starting or STARTING) as how:
+    with OnCluster(launcher, starting=starting or STARTING, options=options) as how:
         yield how

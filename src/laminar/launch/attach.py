@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +39,7 @@ class Run:
     pid: int
     host: str
     began: float  # of the process
+    options: dict[str, Any]  # of its command: where it runs, and by which strategy
 
     def under_way(self) -> bool:
         if self.host == socket.gethostname():
@@ -56,10 +57,10 @@ class Run:
 
 
 @contextlib.contextmanager
-def watched(folder: Path, layer: str, emit: Emit) -> Iterator[Emit]:
-    """While this lasts, the run can be attached to; the events that are emitted are also told to whoever is."""
+def watched(folder: Path, layer: str, emit: Emit, options: Mapping[str, Any]) -> Iterator[Emit]:
+    """While this lasts, the run can be attached to; the events that are emitted are also told to whoever is. `options`: of the command."""
     pid = os.getpid()
-    about = {"layer": layer, "pid": pid, "host": socket.gethostname(), "began": _began(pid)}
+    about = {"layer": layer, "pid": pid, "host": socket.gethostname(), "began": _began(pid), "options": dict(options)}
     atomic.write_bytes(folder / CHIEF, json.dumps(about).encode())
     try:
         with open(folder / LIVE, "w", buffering=1, encoding="utf-8") as live:
@@ -69,8 +70,9 @@ def watched(folder: Path, layer: str, emit: Emit) -> Iterator[Emit]:
                 emit(event)
 
             yield tell
+        (folder / LOG).unlink(missing_ok=True)  # after a failure it says why
     finally:
-        for name in (CHIEF, LIVE, LOG):
+        for name in (CHIEF, LIVE):
             (folder / name).unlink(missing_ok=True)
 
 
@@ -80,7 +82,7 @@ def runs(store: Store) -> list[Run]:
     for path in store.layout.runs.glob(f"*/{CHIEF}"):
         with contextlib.suppress(OSError, ValueError, KeyError):
             told = json.loads(path.read_bytes())
-            run = Run(path.parent.name, path.parent, told["layer"], told["pid"], told["host"], told["began"])
+            run = Run(path.parent.name, path.parent, told["layer"], told["pid"], told["host"], told["began"], told["options"])
             found.append((path.stat().st_mtime, run))
     return [run for _, run in sorted(found, key=lambda one: -one[0])]
 
@@ -122,11 +124,12 @@ def _some(events: list[Event]) -> Iterator[Event]:
             yield event
 
 
-def survive_hangup(folder: Path) -> None:
-    """When the terminal goes, go on; what would be shown there is written to a file in the folder."""
+def survive_hangup(folder: Callable[[], Path | None]) -> None:
+    """When the terminal goes, go on; what would be shown there is written to a file in the folder of the run, once there is one."""
 
     def on_hangup(*_: Any) -> None:
-        log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        here = folder()
+        log = os.open(os.devnull if here is None else here / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for number in (1, 2):
             os.dup2(log, number)
         os.close(log)

@@ -63,7 +63,9 @@ def check(launcher: Launcher, workers: int, project: Path, *, starting: float) -
         report = Report(launcher.name, workers, time.monotonic() - began)
         report.workers = _workers(board, project)
         report.distances = _distances(board)
-        report.problems = [f"worker {slot}: {why}" for slot, why in sorted(board.troubles.items())]
+        here = {agent.slot for agent in board.here}
+        missing = {slot: board.troubles.get(slot, f"did not come within {starting:g} s") for slot in range(workers) if slot not in here}
+        report.problems = [f"worker {slot}: {why}" for slot, why in sorted({**board.troubles, **missing}.items())]
     report.problems += _problems(report)
     return report
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-from typing import final
+import time
+from typing import Final, final
 
 from laminar.launch.agent import TOKEN
 from laminar.launch.protocol import Call
+
+LEAVE: Final = 5.0  # seconds in which an agent that was told to leave has left
 
 
 @final
@@ -47,11 +51,11 @@ class LocalAgents:
         return False
 
     def stop(self) -> None:
-        for process in self.processes.values():
-            process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        for end in (None, subprocess.Popen.terminate, subprocess.Popen.kill):  # they were told to leave, and put things away
+            for process in self.processes.values():
+                if end is not None and process.poll() is None:
+                    end(process)
+            until = time.monotonic() + LEAVE
+            for process in self.processes.values():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, until - time.monotonic()))

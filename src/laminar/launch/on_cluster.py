@@ -6,9 +6,11 @@ Engines take seconds to start, in which the chief opens data and model: so it is
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import msgspec
 
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 class OnCluster:
     """A context; as a function it is what `stack.build.build` takes for `how`."""
 
-    def __init__(self, launcher: Launcher, *, starting: float = STARTING) -> None:
-        self._launcher, self._starting = launcher, starting
+    def __init__(self, launcher: Launcher, *, starting: float = STARTING, options: Mapping[str, Any] | None = None) -> None:
+        """`options`: of the command, for whoever goes on with the run when this process is gone."""
+        self._launcher, self._starting, self._options = launcher, starting, dict(options or {})
+        self._folder: Path | None = None
         self._held = ExitStack()
         self._staff: ClusterStaff | None = None
         self._made_for: tuple[int, bool] | None = None
@@ -49,23 +53,25 @@ class OnCluster:
 
         how = strategy(job.recipe.strategy)
         staff = self._for(how.workers, together=isinstance(how, Sync))
-        description = self._on_these_machines(job, description, staff)
-        survive_hangup(job.folder)
-        with watched(job.folder, job.name, emit) as tell:
+        description, count = self._on_these_machines(job, description, staff)
+        self._folder = job.folder
+        with watched(job.folder, job.name, emit, self._options) as tell:
             trained = run(job, description, tell, staff)
+        if count < how.workers:
+            trained.notes.insert(0, f"{count} of {how.workers} workers were there when its training began")
         trained.where = staff.about()
         return trained
 
     @staticmethod
-    def _on_these_machines(job: Job, description: Description, staff: ClusterStaff) -> Description:
-        """Several machines may differ in speed: shares are measured where nothing else was said."""
+    def _on_these_machines(job: Job, description: Description, staff: ClusterStaff) -> tuple[Description, int]:
+        """Several machines may differ in speed: shares are measured where nothing else was said. Also how many workers are there."""
         how = strategy(job.recipe.strategy)
-        staff.room(how.workers, how.fewest if isinstance(how, ManySpec) and how.elastic else None)
+        count = staff.room(how.workers, how.fewest if isinstance(how, ManySpec) and how.elastic else None)
         fitting = for_unlike_machines(how) if len(staff.about()["hosts"]) > 1 else how
         if fitting == how:
-            return description
+            return description, count
         job.recipe = msgspec.structs.replace(job.recipe, strategy=fitting)
-        return description.with_recipe(job.recipe)
+        return description.with_recipe(job.recipe), count
 
     def _for(self, workers: int, *, together: bool) -> ClusterStaff:
         wanted = (self._launcher.fixed, False) if self._launcher.fixed is not None else (workers, together)
@@ -83,6 +89,7 @@ class OnCluster:
         return self._staff
 
     def __enter__(self) -> OnCluster:
+        survive_hangup(lambda: self._folder)
         self._launcher.begin()
         return self
 

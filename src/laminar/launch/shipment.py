@@ -23,7 +23,8 @@ from laminar.store.store import Store
 
 STORE, PROJECT = "store", "project"
 MOST: Final = 512 << 20  # bytes of a project
-_LEFT_OUT: Final = frozenset({"__pycache__", "node_modules", "venv", "build", "dist"})
+_LEFT_OUT: Final = frozenset({"__pycache__", "node_modules"})
+_LEFT_OUT_ON_TOP: Final = frozenset({"venv", "build", "dist"})  # below, a class of images may be called so
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,14 @@ def _of_workers(path: Path) -> bool:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for at, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _LEFT_OUT)
+    seen: set[str] = set()
+    for at, folders, names in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(at)) in seen:  # a link that leads back
+            folders.clear()
+            continue
+        seen.add(real)
+        left_out = _LEFT_OUT | (_LEFT_OUT_ON_TOP if Path(at) == folder else frozenset())
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in left_out)
         yield from (Path(at, name) for name in sorted(names) if not name.startswith(".") and Path(at, name).is_file())
 
 

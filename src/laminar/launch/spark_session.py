@@ -131,7 +131,8 @@ def open_session(master: str | None, agents: int) -> Session:
         log = open(folder / "log", "wb")  # noqa: SIM115 - for as long as the JVM lives
         with log, _environment(environment):
             launch: Callable[..., Any] = launch_gateway
-            gateway = _within(JVM, lambda: launch(conf, {"stdout": log, "stderr": log}))
+            # in a session of its own: a terminal that closes, or Ctrl-C, is for the chief alone
+            gateway = _within(JVM, lambda: launch(conf, {"stdout": log, "stderr": log, "start_new_session": True}))
         written = SparkConf(_jvm=gateway.jvm)  # with the user's spark-defaults.conf
         for name, value in DEFAULTS.items():
             if not written.contains(name):

@@ -87,15 +87,14 @@ def build(
 ) -> BuildReport:
     """Train what is missing or changed, parents first. `force` trains the targets (or everything) even when nothing changed.
 
-    `how`: whatever trains a job elsewhere than on this machine (launch/on_cluster.py). `soon` is told what is going to be trained first.
+    `how`: whatever trains a job elsewhere than on this machine (launch/on_cluster.py). `soon` is told what is going to be trained, before
+    anything is loaded for it.
     """
     done: dict[str, Built] = {}
     order = bottom_up(file, targets)
     steps = plan(file, store, targets=targets, force=force)  # every mistake that can be seen without training is seen before it
     ready = {step.layer.name: step for step in steps if step.action == "cached"}
-    if len(ready) < len(steps):
-        if soon is not None:
-            soon(next(step for step in steps if step.layer.name not in ready).layer.train)
+    if len(ready) < len(steps) and soon is None:
         import laminar.stack.train_layer  # noqa: F401 - torch takes a second to load, which is no part of any layer's time
     shown = {step.layer.name: store.refs.get(f"{file.spec.stack.name}/{step.layer.name}") for step in steps}
     idle = all(name in ready and shown[name] == ready[name].id for name in shown)
@@ -111,7 +110,7 @@ def build(
                 lease.add(layers=[parent])
             forced = force and (not targets or layer.name in targets)
             emit({"event": "layer", "layer": layer.name, "number": number, "of": len(order)})
-            built = _one(file, store, layer, parent, forced, emit, clock, ready.get(layer.name), how)
+            built = _one(file, store, layer, parent, forced, emit, clock, ready.get(layer.name), how, soon)
             if lease is not None:
                 lease.add(layers=[built.id])
             done[layer.name] = built
@@ -130,6 +129,7 @@ def _one(
     clock: Clock,
     ready: Step | None,
     how: Train | None,
+    soon: Callable[[Recipe], None] | None,
 ) -> Built:
     """Reuse or train one layer. `ready` is the plan's word that it can be reused, good for the parent it was given on."""
     start = clock.monotonic()
@@ -142,6 +142,8 @@ def _one(
         again = decide(file, store, layer, parent, forced=forced)
         if again.action == "cached":  # another build trained it while this one waited
             return _reuse(store, ref, again, start, clock)
+        if soon is not None:
+            soon(layer.train)  # now that nobody else is training it, and before torch is loaded
         from laminar.stack.train_layer import train_layer  # here, because it brings torch: a build that reuses all needs none
 
         assert again.key is not None and again.inputs is not None

@@ -31,7 +31,7 @@ def _end_what_a_failed_test_has_left() -> Iterator[None]:
             process.communicate()
 
 
-def start(project: ClusterProject, *words: str) -> subprocess.Popen[str]:
+def start(project: ClusterProject, *words: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, "-m", "laminar", "build", *words],
         cwd=project.folder,
@@ -39,6 +39,7 @@ def start(project: ClusterProject, *words: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         text=True,
+        env=os.environ | (environment or {}),
     )
     STARTED.append(process)
     return process
@@ -80,23 +81,43 @@ def test_whoever_attaches_after_the_chief_was_killed_goes_on_from_its_checkpoint
     project.slow.touch()
     first = start(project, "--on", "agents", "--workers", "2")
     until_it_trains(first)
+    while not list(project.folder.glob(".laminar/runs/*/checkpoint.json")):
+        assert first.poll() is None
     first.kill()
     first.communicate()
     project.slow.unlink()
-    second = start(project, "--attach", "base", "--on", "agents", "--workers", "2")
+    changed = start(project, "--attach", "base", "--strategy", "averaging")
+    _, error = changed.communicate(timeout=100)
+    assert changed.returncode == 2 and "or the options have changed, and another layer would be trained" in error
+    second = start(project, "--attach", "base")  # where and by how many it is trained is known
     _, error = second.communicate(timeout=100)
     assert second.returncode == 0, error
     assert "is gone: going on from the last checkpoint" in error
     assert "base resume: goes on after step" in error
     assert len(project.losses()) == 40
+    refs = project.open().open_store().refs
+    assert project.provenance(refs.get(refs.names()[0]) or "")["on"] == {"launcher": "agents", "hosts": [os.uname().nodename], "workers": 2}
+
+
+def test_sigterm_is_taken_as_ctrl_c_and_nothing_is_left(tmp_path: Path) -> None:
+    (folder := tmp_path / "temporary").mkdir()
+    project = ClusterProject(tmp_path / "p")
+    project.slow.touch()
+    process = start(project, "--on", "agents", "--workers", "2", environment={"TMPDIR": str(folder)})
+    until_it_trains(process)
+    process.terminate()
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and "goes on from the last checkpoint" in error
+    assert list(project.folder.glob(".laminar/runs/*/checkpoint.json"))
+    assert list(folder.glob("laminar*")) == []
 
 
 def test_watching_ends_when_the_build_gives_up(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     told: list[str] = []
-    with attach.watched(folder, "base", lambda _: None) as tell:
-        run = attach.Run("r", folder, "base", os.getpid(), os.uname().nodename, attach._began(os.getpid()) or 0.0)
+    with attach.watched(folder, "base", lambda _: None, {"on": "agents"}) as tell:
+        run = attach.Run("r", folder, "base", os.getpid(), os.uname().nodename, attach._began(os.getpid()) or 0.0, {})
         events = attach.follow(run)
         assert next(events)["event"] == "layer"
         tell({"event": "step", "step": 1})
@@ -106,5 +127,5 @@ def test_watching_ends_when_the_build_gives_up(tmp_path: Path) -> None:
         assert not run.given_up()
     assert told == ["step", "epoch"], "of steps that came together only the last"
     assert run.given_up()
-    gone = attach.Run("r", folder, "base", 2**22 + 1, os.uname().nodename, 1.0)
+    gone = attach.Run("r", folder, "base", 2**22 + 1, os.uname().nodename, 1.0, {})
     assert [event["event"] for event in attach.follow(gone)] == ["layer"]
