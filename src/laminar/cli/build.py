@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -73,9 +75,9 @@ def run(
     if gone is not None:
         same_run(file, store, gone)
     options = {"on": place(on), "strategy": strategy, "workers": workers, "elastic": elastic, "compress": compress}
-    on_sigterm()
+    showing = progress(quiet=quiet, workers=workers_of(file))
     try:
-        with progress(quiet=quiet, workers=workers_of(file)) as emit, cluster(file, on, start_timeout, options) as how:
+        with sigterm_as_ctrl_c(), showing as emit, cluster(file, on, start_timeout, options) as how:
             soon = how.soon if how is not None else None
             report = build(file, store, targets=layers or None, force=force, emit=emit, how=how, soon=soon)
     except KeyboardInterrupt:
@@ -87,10 +89,17 @@ def run(
         show_report(report)
 
 
-def on_sigterm() -> None:
-    """As Ctrl-C: whoever ends machines or jobs (Kubernetes, Slurm, systemd) sends it first, and gives time to write a checkpoint."""
-    with contextlib.suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+@contextlib.contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Whoever ends machines or jobs (Kubernetes, Slurm, systemd) sends it first, and gives time to write a checkpoint."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def same_run(file: StackFile, store: Store, gone: Run) -> None:

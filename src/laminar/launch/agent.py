@@ -7,13 +7,15 @@ It trains nothing and imports no torch. A line that breaks is mended: the proces
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import queue
 import secrets
 import select
 import shutil
 import signal
 import sys
-import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any, Final, final
 
 import msgspec
 
+from laminar.core.scratch import scratch
 from laminar.launch import measure
 from laminar.launch.facts import facts
 from laminar.launch.messages import (
@@ -55,6 +58,7 @@ PATIENCE: Final = 60.0  # without a chief
 PAUSE: Final = 0.25  # between calls
 UNSEEN: Final = 64 << 20  # bytes that the chief has not seen, after which it is waited for
 TOKEN: Final = "LAMINAR_TOKEN"  # in the environment; never on a command line, which others can read
+CLOSED: Final = 8  # times in a row after which it is no accident
 SMALL: Final = 4096  # bytes of a file that is looked at
 
 
@@ -72,6 +76,8 @@ class Agent:
         self._crew = Crew()
         self._link: Link | None = None
         self._members: dict[int, LocalMember] = {}
+        self._measured: queue.Queue[Answer] = queue.Queue()
+        self._closed: float = 0  # times that the chief closed the line at our first words
         self._shipping: int | None = None  # the question that is answered when all files are there
         self._heard = self._beaten = time.monotonic()
         self._over = self._warmed = False
@@ -103,6 +109,7 @@ class Agent:
                 raise TurnedAway(f"the chief at {self._address} did not answer for {PATIENCE:g} s")
             time.sleep(PAUSE)
         link, header = called
+        self._closed = -math.inf  # it knows us
         said = msgspec.convert(header, Welcome | Refused)
         if isinstance(said, Refused):
             link.close()
@@ -127,6 +134,11 @@ class Agent:
         except Gone:
             if link is not None:
                 link.close()
+                self._closed += 1
+            if self._closed >= CLOSED:
+                raise TurnedAway(
+                    f"the chief at {self._address} closes the line at our first words: is {TOKEN} the same here and there?"
+                ) from None
             return None
 
     def _say(self, said: Message, payload: Bytes = b"") -> None:
@@ -135,6 +147,8 @@ class Agent:
         self._link.send(header, payload)
 
     def _turn(self) -> None:
+        while not self._measured.empty():
+            self._say(self._measured.get())
         for said in list(self._crew.hear(BEAT)):
             number = next(number for number, member in self._members.items() if member is said.member)
             if said.event is None:
@@ -219,15 +233,18 @@ class Agent:
         self._link.send(self._post.beat())  # there may be more: it waits for what is on its way
 
     def _measure(self, told: Measure) -> None:
+        """By a thread: over a slow line it takes longer than the chief waits for a word."""
         assert self._link is not None
-        try:
-            if told.listen:
-                found: Any = measure.answer_one(self._link.own_host, told.key)
-            else:
-                found = measure.call(told.address, told.key, told.bytes)
-            self._say(Answer(question=told.question, answer=found))
-        except OSError as error:
-            self._say(Answer(question=told.question, wrong=str(error)))
+        host = self._link.own_host
+
+        def run() -> None:
+            try:
+                found: Any = measure.answer_one(host, told.key) if told.listen else measure.call(told.address, told.key, told.bytes)
+                self._measured.put(Answer(question=told.question, answer=found))
+            except OSError as error:
+                self._measured.put(Answer(question=told.question, wrong=str(error)))
+
+        threading.Thread(target=run, name="laminar-measure", daemon=True).start()
 
     def _start(self, told: Start) -> None:
         brief = localised(told.brief, {theirs: self._workspace.root / ours for theirs, ours in told.places.items()})
@@ -271,7 +288,7 @@ def _look(path: str) -> str | None:
 
 def serve(address: str, token: str, slot: int) -> str:
     """Be an agent. Returns why it is over."""
-    root = Path(tempfile.mkdtemp(prefix="laminar-agent-"))
+    root = scratch("laminar-agent-")
     try:
         Agent(address, token, slot, root).run()
     except TurnedAway as error:

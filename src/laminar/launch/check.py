@@ -6,19 +6,22 @@ import itertools
 import secrets
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from laminar.core.errors import LaminarError
 from laminar.launch.agents import AgentHere
 from laminar.launch.measure import new_key
 from laminar.launch.messages import Look, Measure
 from laminar.launch.protocol import Launcher
 from laminar.launch.switchboard import Switchboard
 
-PAIRS: Final = 45  # that are measured: all of ten workers
+PAIRS: Final = 45  # that are measured, at least if there are so many: all of ten workers
 BYTES: Final = 16 << 20
+T = TypeVar("T")
 SKEW: Final = 1.0  # seconds between clocks after which histories of several machines cannot be compared
 
 
@@ -62,10 +65,10 @@ def check(launcher: Launcher, workers: int, project: Path, *, starting: float) -
         board.room(workers, fewest=1)
         report = Report(launcher.name, workers, time.monotonic() - began)
         report.workers = _workers(board, project)
-        report.distances = _distances(board)
+        report.distances, cannot = _distances(board)
         here = {agent.slot for agent in board.here}
         missing = {slot: board.troubles.get(slot, f"did not come within {starting:g} s") for slot in range(workers) if slot not in here}
-        report.problems = [f"worker {slot}: {why}" for slot, why in sorted({**board.troubles, **missing}.items())]
+        report.problems = [f"worker {slot}: {why}" for slot, why in sorted({**board.troubles, **missing}.items())] + cannot
     report.problems += _problems(report)
     return report
 
@@ -109,19 +112,34 @@ def _round_trip(board: Switchboard, agent: AgentHere) -> float:
     return statistics.median(times)
 
 
-def _distances(board: Switchboard) -> list[Distance]:
-    found = []
-    for one, other in itertools.islice(itertools.combinations(board.here, 2), PAIRS):
+def pairs(workers: Sequence[T], most: int = PAIRS) -> list[tuple[T, T]]:
+    """Neighbours in a ring first, so that everybody is in one; then others, as far as there is time."""
+    size = len(workers)
+    ring = [(i, (i + 1) % size) for i in range(size if size > 2 else size - 1)]
+    chosen = [tuple(sorted(pair)) for pair in ring]
+    chosen += [pair for pair in itertools.combinations(range(size), 2) if pair not in set(chosen)][: max(0, most - len(chosen))]
+    return [(workers[one], workers[other]) for one, other in sorted(chosen)]
+
+
+def _distances(board: Switchboard) -> tuple[list[Distance], list[str]]:
+    """What was measured, and which pairs could not be."""
+    found, cannot = [], []
+    for one, other in pairs(board.here):
         key = new_key()
-        listening = board.ask(one, partial(_measure, listen=True, key=key))
-        address = board.answers({listening: one}, "a place to be called at").get(listening)
-        if address is None:
+        try:
+            listening = board.ask(one, partial(_measure, listen=True, key=key))
+            address = board.answers({listening: one}, "a place to be called at").get(listening)
+            if address is None:
+                continue
+            calling = board.ask(other, partial(_measure, listen=False, key=key, address=address, bytes=BYTES))
+            measured = board.answers({calling: other}, f"a call to {one.name} at {address}").get(calling)
+        except LaminarError as error:
+            ends = [f"worker {agent.slot} on {agent.facts['host']}" for agent in (other, one)]
+            cannot.append(f"{ends[0]} does not reach {ends[1]}: {error.message}")
             continue
-        calling = board.ask(other, partial(_measure, listen=False, key=key, address=address, bytes=BYTES))
-        measured = board.answers({calling: other}, f"a call to {one.name} at {address}").get(calling)
         if measured is not None:
             found.append(Distance(one.slot, other.slot, measured["latency"], measured["bandwidth"]))
-    return found
+    return found, cannot
 
 
 def _measure(question: int, **fields: Any) -> Measure:

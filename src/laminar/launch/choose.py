@@ -9,7 +9,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.launch.protocol import Launcher
 
-WAYS: Final = ("local", "agents", "ray", "spark", "env")
+WAYS: Final = ("local", "ray", "spark", "env")  # and agents: those of a cluster, on this machine, to try things out
 
 
 def launcher_of(on: str) -> Launcher | None:

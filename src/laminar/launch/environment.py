@@ -34,6 +34,7 @@ class Place:
     port: int
     store: bool  # does torchrun serve a store at that place?
     attempt: int  # how often they were started again
+    nodes: int = 1  # machines they are on, as far as it is known
 
     @property
     def key(self) -> str:
@@ -50,6 +51,7 @@ def place_of(environment: Mapping[str, str]) -> Place | None:
             port=_number(environment, "MASTER_PORT", PORT),
             store=environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
             attempt=_number(environment, "TORCHELASTIC_RESTART_COUNT", 0),
+            nodes=_number(environment, "GROUP_WORLD_SIZE", 1),
         )
     if "SLURM_PROCID" in environment and _number(environment, "SLURM_STEP_NUM_TASKS", _number(environment, "SLURM_NTASKS", 1)) > 1:
         master = environment.get("MASTER_ADDR") or first_host(environment.get("SLURM_STEP_NODELIST", "127.0.0.1"))
@@ -60,6 +62,7 @@ def place_of(environment: Mapping[str, str]) -> Place | None:
             port=_number(environment, "MASTER_PORT", PORT),
             store=False,
             attempt=_number(environment, "SLURM_RESTART_COUNT", 0),
+            nodes=_number(environment, "SLURM_STEP_NUM_NODES", _number(environment, "SLURM_NNODES", 1)),
         )
     if "RANK" in environment and "WORLD_SIZE" in environment:  # by hand
         return Place(
@@ -123,9 +126,16 @@ class EnvironmentLauncher:
     @property
     def host(self) -> str:
         try:
-            return socket.gethostbyname(self._place.master)
+            found = socket.gethostbyname(self._place.master)
         except OSError as error:
             raise LaminarError("L407", f"MASTER_ADDR {self._place.master}: {error}", hint="set it to the host of rank 0") from error
+        if self._place.nodes > 1 and found.startswith("127."):  # usual on Debian, where a machine's own name is 127.0.1.1
+            raise LaminarError(
+                "L407",
+                f"MASTER_ADDR {self._place.master} is {found} here, where the ranks of other machines cannot call",
+                hint="set MASTER_ADDR to an address of rank 0, or take its name out of the line of 127.0.1.1 in /etc/hosts",
+            )
+        return found
 
     def start(self, agents: int, call: Call, *, together: bool) -> None:  # noqa: ARG002
         if self._place.store:
@@ -154,6 +164,7 @@ def be_an_agent(place: Place) -> str:
         address, token = told["address"], told["token"] or os.environ.get(TOKEN) or _no_token()
     else:
         address, token = f"{place.master}:{place.port}", os.environ.get(TOKEN) or _no_token()
+    os.environ.pop(TOKEN, None)  # it is not for the processes that an agent starts
     return serve(address, token, place.rank)
 
 

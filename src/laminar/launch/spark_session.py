@@ -16,7 +16,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from laminar.core.errors import LaminarError
 from laminar.core.figures import many
+from laminar.core.scratch import scratch
 from laminar.launch import spark_master
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def open_session(master: str | None, agents: int) -> Session:
     if master:
         spark_master.reach(master)
     chosen = master or f"local-cluster[{agents},1,{MEMORY}]"
-    folder = Path(tempfile.mkdtemp(prefix="laminar-spark-"))
+    folder = scratch("laminar-spark-")
     environment = {"SPARK_LOCAL_IP": host, "JDK_JAVA_OPTIONS": f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {QUICK}".strip()}
     if chosen.startswith("local-cluster"):
         environment["SPARK_HOME"] = str(_home_with_a_work_folder(Path(_find_spark_home()), folder / "home"))

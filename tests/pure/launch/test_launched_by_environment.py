@@ -67,3 +67,12 @@ def test_where_workers_run_is_chosen_by_name() -> None:
     assert getattr(launcher_of("agents"), "name", None) == "agents"
     with pytest.raises(LaminarError, match="there is no 'rya'; did you mean 'ray'"):
         launcher_of("rya")
+
+
+def test_a_name_that_means_this_machine_only_will_not_do_for_several() -> None:
+    place = Place(rank=0, size=4, master="localhost", port=29500, store=True, attempt=0, nodes=2)
+    with pytest.raises(LaminarError, match=r"MASTER_ADDR localhost is 127\.0\.0\.1 here") as caught:
+        EnvironmentLauncher(place).host  # noqa: B018
+    assert caught.value.code == "L407"
+    found = place_of({"TORCHELASTIC_RUN_ID": "r", "RANK": "0", "WORLD_SIZE": "8", "GROUP_WORLD_SIZE": "4"})
+    assert found is not None and found.nodes == 4

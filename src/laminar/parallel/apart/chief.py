@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar, final
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
+from laminar.core.scratch import scratch
 from laminar.parallel.apart import invitation, keep
 from laminar.parallel.apart import plan as plans
 from laminar.parallel.apart.brief import addresses, make_brief
@@ -75,8 +76,9 @@ def run_apart(job: Job, how: Averaging | Downpour | Quorum, description: Descrip
         threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // how.workers)
         crew = held.enter_context(Crew(threads=threads, staff=staff))
         place = "/tmp" if len(tempfile.gettempdir()) > LONGEST else None
-        short = held.enter_context(tempfile.TemporaryDirectory(prefix="laminar-", dir=place))
-        chief = _Chief(job, plan, description, told, crew, interrupts, folder, Path(short), threads, staff)
+        short = scratch("laminar-lines-", place)
+        held.callback(shutil.rmtree, short, ignore_errors=True)
+        chief = _Chief(job, plan, description, told, crew, interrupts, folder, short, threads, staff)
         held.callback(chief.close)
         return chief.run(resumes)
 
