@@ -21,7 +21,8 @@ from laminar.launch.protocol import Launcher
 from laminar.launch.staff import ClusterStaff
 from laminar.launch.switchboard import STARTING
 from laminar.train.recipe import Recipe
-from laminar.train.strategies import ManySpec, Sync, for_unlike_machines, strategy
+from laminar.train.splitting import Mesh
+from laminar.train.strategies import AnyStrategy, ManySpec, Sync, for_unlike_machines, strategy
 
 if TYPE_CHECKING:
     from laminar.stack.open_job import Description
@@ -45,14 +46,14 @@ class OnCluster:
         """A layer of this recipe is going to be trained."""
         if self._staff is None and self._asking is None and self._launcher.fixed is None:
             how = strategy(recipe.strategy)
-            self._made_for = how.workers, isinstance(how, Sync)
+            self._made_for = how.workers, _together(how)
             self._asking = _Asking(ClusterStaff(self._launcher, how.workers, together=self._made_for[1], starting=self._starting))
 
     def __call__(self, job: Job, description: Description, emit: Emit) -> Trained:
         from laminar.parallel.run import run  # here, because it brings torch: a build that reuses all needs none
 
         how = strategy(job.recipe.strategy)
-        staff = self._for(how.workers, together=isinstance(how, Sync))
+        staff = self._for(how.workers, together=_together(how))
         description, count = self._on_these_machines(job, description, staff)
         self._folder = job.folder
         with watched(job.folder, job.name, emit, self._options) as tell:
@@ -103,6 +104,11 @@ class OnCluster:
                 self._asking.give_up()
             self._held.close()
             self._launcher.stop()
+
+
+def _together(how: AnyStrategy) -> bool:
+    """Are workers of use only as a whole?"""
+    return isinstance(how, Sync | Mesh)
 
 
 @final

@@ -57,7 +57,7 @@ class ClusterStaff:
             on_lost=self._lost,
         )
         self._started = False
-        self._used: list[AgentHere] = []
+        self._used: dict[int, AgentHere] = {}  # by rank, of the last crew
         self._said: deque[Said] = deque()
         self._members = 0
         self._job: dict[str, Any] = {}
@@ -94,7 +94,7 @@ class ClusterStaff:
         return self._neighbours[1]
 
     def about(self) -> dict[str, Any]:
-        agents = self._used or self._board.here  # of the last crew, which has made the layer
+        agents = list(self._used.values()) or self._board.here  # of the last crew, which has made the layer
         hosts = sorted({str(agent.facts["host"]) for agent in agents})
         return {"launcher": self._board.launcher.name, "hosts": hosts, "workers": len(agents)}
 
@@ -103,7 +103,7 @@ class ClusterStaff:
 
     def ship(self, job: Mapping[str, Any]) -> None:
         self._said.clear()  # of an earlier crew
-        self._used = []
+        self._used = {}
         self._job = dict(job)
         store, root = Path(job["store"]), Path(job["path"]).parent
         self._run_files = RunFiles(store / "runs" / job["run"])
@@ -134,7 +134,7 @@ class ClusterStaff:
             name = self._board.launcher.name
             raise LaminarError("L406", f"no worker is left on {name}{self._board.why()}", hint="laminar build goes on from the checkpoint")
         agent = min(ready, key=lambda agent: (len(agent.members), agent.slot))
-        self._used.append(agent)
+        self._used[rank] = agent  # in the place of one that was lost
         self._members += 1
         member = RemoteMember(role, rank, number=self._members, agent=agent, staff=self)
         agent.members[member.number] = member

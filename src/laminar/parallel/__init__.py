@@ -4,7 +4,7 @@
     sync/        gradients averaged at each step, in shared memory (segment.py, meeting.py) or over torch.distributed
     apart/       averaging, downpour, quorum: servers and workers that speak over wire/
     split/       workers that have parts of the model each
-    team_chief.py  the chief of workers that wait for each other at every step: sync, split
+    team_chief.py, team_member.py  the processes of those that wait for each other at every step: sync, split
     crew.py      processes of this machine: started, listened to, ended; spare.py: started before it is known what for
     aggregate/   what an arriving gradient does: applied, held, aged or dropped
     compress/    gradients as small packets, the same for every strategy

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.multi.parallel.frozen_project import top_losses
 from tests.multi.parallel.test_sync_builds import alive, built, events, laminar, project, start, wait_for_step
 
 SQUARE = 'kind = "mesh", mesh = { rows = 2, cols = 2 }, split = { batch = "rows", hidden = "cols" }'
@@ -92,3 +93,13 @@ def test_what_cannot_be_is_told_before_any_process_starts(tmp_path: Path, strate
     for words in said:
         assert words in done.stderr, done.stderr
     assert not list((tmp_path / "p").glob(".laminar/runs/*/events.jsonl"))
+
+
+@pytest.mark.parametrize("keep", ["never", "always"])
+def test_a_frozen_bottom_stays_as_it_is(tmp_path: Path, keep: str) -> None:
+    alone, one = top_losses(tmp_path / "alone", keep)
+    split, many = top_losses(
+        tmp_path / "split", keep, '{ kind = "mesh", mesh = { cols = 2 }, split = { hidden = "cols", channels = "cols" } }'
+    )
+    assert split == pytest.approx(alone, abs=1e-5)
+    assert many["metrics"]["loss"] == pytest.approx(one["metrics"]["loss"], abs=1e-4)

@@ -48,7 +48,7 @@ def trained_alone(model: nn.Module, x: Tensor, y: Tensor) -> list[float]:
 def trained_together(model: nn.Module, x: Tensor, y: Tensor, rules: Rules) -> tuple[list[float], list[nn.Module]]:
     """Losses, and the model that each worker puts together again at the end."""
     grid = Grid(rules.mesh)
-    training, judging = placed_model(model, model, [x[:2]], rules)
+    training, judging = placed_model(model, (model, [x[:2]]), (model, [x[:2]]), rules)
     sent = json.dumps([training.to_json(), judging.to_json()])  # as workers get it
     axis = rules.split.get("batch")
 

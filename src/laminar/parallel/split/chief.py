@@ -11,7 +11,7 @@ from laminar.core.events import Emit
 from laminar.parallel.crew import Staff
 from laminar.parallel.split.grid import Grid
 from laminar.parallel.split.lines import lay
-from laminar.parallel.split.prepare import examples_of, place_job, rules_of
+from laminar.parallel.split.prepare import place_job, rules_of
 from laminar.parallel.team_chief import Ways, run_team
 from laminar.stack.open_job import Description
 from laminar.train.job import Job, Trained
@@ -23,7 +23,7 @@ MODULE: Final = "laminar.parallel.split.member"
 
 def run_mesh(job: Job, how: Mesh, description: Description, emit: Emit, staff: Staff | None = None) -> Trained:
     refuse(job, how)
-    training, judging = place_job(job, rules_of(how), examples_of(job))
+    training, judging = place_job(job, rules_of(how))
     grid = Grid(how.mesh)
     ways = Ways(
         module=MODULE,

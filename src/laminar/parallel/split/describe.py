@@ -12,7 +12,7 @@ from laminar.data.open import open_data
 from laminar.parallel.split.dims import Dim, Dims, size_of, with_rows
 from laminar.parallel.split.grid import Grid
 from laminar.parallel.split.place import Placed
-from laminar.parallel.split.prepare import examples_of, place_job, rules_of
+from laminar.parallel.split.prepare import place_job, rules_of
 from laminar.parallel.split.traffic import Traffic, traffic
 from laminar.stack.make import make
 from laminar.stack.open_job import prepare_job
@@ -42,7 +42,7 @@ def describe_split(file: StackFile, store: Store, name: str) -> dict[str, Any]:
     data = open_data(file.spec.data[layer.data], file.root, cache=fingerprint_folder(store))
     made = make(file, store, layer, resolve(file, store, layer, parent_of(file.spec, layer)), data)
     job = prepare_job(file, store, layer, made, data, store.root / "tmp" / "split").job
-    training, _ = place_job(job, rules_of(how), examples_of(job))
+    training, _ = place_job(job, rules_of(how))
     return describe_placed(job, training, how)
 
 

@@ -15,7 +15,7 @@ from laminar.parallel.split.place import Placed, place
 from laminar.parallel.split.rules import Rules
 from laminar.parallel.split.trace import trace
 from laminar.train import dtype
-from laminar.train.job import Job
+from laminar.train.job import Job, Route
 from laminar.train.splitting import Mesh
 
 
@@ -23,37 +23,48 @@ def rules_of(how: Mesh) -> Rules:
     return Rules(how.mesh, how.split, how.module)
 
 
-def examples_of(job: Job) -> list[Tensor]:
-    wanted = dtype.of_tensors(job.recipe.dtype)
+def _examples(route: Route, dtype_name: str) -> list[Tensor]:
+    wanted = dtype.of_tensors(dtype_name)
     found = []
-    for x in job.fit_route.inputs:
+    for x in route.inputs:
         example = torch.from_numpy(as_float(x[:2].copy()))
         found.append(example.to(wanted) if example.is_floating_point() else example)
     return found
 
 
-def placed_model(model: nn.Module, module: nn.Module, examples: Sequence[Tensor], rules: Rules) -> tuple[Placed, Placed]:
+Way = tuple[nn.Module, Sequence[Tensor]]  # what samples go through, and some of them
+
+
+def placed_model(model: nn.Module, fit: Way, test: Way, rules: Rules, frozen: Sequence[nn.Module] = ()) -> tuple[Placed, Placed]:
     """As it is trained and as it is judged, with the same layouts of the model's tensors."""
     names = {id(tensor): name for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
 
     def name_of(tensor: Tensor) -> str:
         return names[id(tensor)]
 
-    training = place(trace(module, examples, name_of, training=True), rules)
-    judging = place(trace(module, examples, name_of, training=False), rules, training.layouts)
+    training = place(trace(*fit, name_of, training=True, frozen=frozen), rules)
+    judging = place(trace(*test, name_of, training=False), rules, training.layouts)
     return training, judging
 
 
-def place_job(job: Job, rules: Rules, examples: list[Tensor]) -> tuple[Placed, Placed]:
+def place_whole(job: Job, rules: Rules) -> Placed:
+    """The model from samples to outputs, also where its first part is not run in this training."""
+    plain = Route(job.model, [job.data.train.x])
+    way = job.model, _examples(plain, job.recipe.dtype)
+    return placed_model(job.model, way, way, rules)[0]
+
+
+def place_job(job: Job, rules: Rules) -> tuple[Placed, Placed]:
     """L012 for rules that this model does not allow."""
-    placed = placed_model(job.model, job.fit_route.module, examples, rules)
-    names, paths = placed[0].names, [path for path, _ in job.model.named_modules() if path]
+    fit, test = ((route.module, _examples(route, job.recipe.dtype)) for route in (job.fit_route, job.test_route))
+    placed = placed_model(job.model, fit, test, rules, list(job.frozen.modules()) if job.frozen is not None else [])
+    names, paths = dict(placed[0].names), [path for path, _ in job.model.named_modules() if path]
+    if job.fit is not None:  # rules are for the model, whether features are kept this time or not
+        names |= place_whole(job, rules).names
     for where, table in [("split", rules.split), *((f'module."{path}"', table) for path, table in rules.modules.items())]:
         for name in table:
             if name not in names:
-                there = "; ".join(
-                    f"{one}: {', '.join('rows' if n % ROWS == 0 else str(n) for n in sorted(n))}" for one, n in sorted(names.items())
-                )
+                there = "; ".join(f"{one}: {_sizes(found)}" for one, found in sorted(names.items()))
                 raise LaminarError(
                     "L012",
                     f"strategy.{where}.{name}: no tensor of this model has a dimension '{name}'",

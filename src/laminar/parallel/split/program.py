@@ -108,6 +108,6 @@ def _last_uses(placed: Placed) -> dict[Value, list[Value]]:
             last[node] = op.call.name
     found: dict[Value, list[Value]] = {}
     for node, at in last.items():
-        if node is not placed.traced.output and node not in placed.traced.tensors:
+        if node != placed.traced.output and node not in placed.traced.tensors:
             found.setdefault(at, []).append(node)
     return found

@@ -6,7 +6,7 @@ torch.export gives operators with symbols for the batch; here ROWS (dims.py) sta
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import torch
@@ -22,12 +22,16 @@ from laminar.parallel.split.dims import ROWS
 aten = torch.ops.aten
 
 
-def trace(module: nn.Module, examples: Sequence[Tensor], names: Callable[[Tensor], str], *, training: bool) -> Traced:
-    """`names`: the model's name for one of its tensors. L209 for a module that cannot be traced."""
+def trace(
+    module: nn.Module, examples: Sequence[Tensor], names: Callable[[Tensor], str], *, training: bool, frozen: Iterable[nn.Module] = ()
+) -> Traced:
+    """`names`: the model's name for one of its tensors. `frozen` modules run as in evaluation. L209 for a module that cannot be traced."""
     rows = [torch.arange(BATCH) % len(example) for example in examples]
     try:
         with as_its_author_made_it(module), quiet():
             module.train(training)
+            for one in frozen:
+                one.eval()
             program = torch.export.export(
                 module,
                 tuple(example.detach()[some] for example, some in zip(examples, rows, strict=True)),

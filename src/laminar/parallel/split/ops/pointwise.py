@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from laminar.parallel.split.dims import Dim, Dims, axes_of, plain, whole
+from laminar.parallel.split.dims import ROWS, Dim, Dims, axes_of, plain, whole
 from laminar.parallel.split.place import Decision, Rule, Site
 
 
@@ -49,7 +49,7 @@ def dropout(site: Site) -> Decision:
 
 def all_whole(site: Site) -> Decision:
     """An operator of which nothing is known."""
-    gives = [plain(["batch" if size % 1_000_003 == 0 else "features" for size in sizes], sizes) for sizes in site.sizes]
+    gives = [plain(["batch" if size % ROWS == 0 else "features" for size in sizes], sizes) for sizes in site.sizes]
     return Decision([whole(dims) for dims in site.have], gives, run="whole", why="has no rule, so every worker computes all of it")
 
 

@@ -1,0 +1,53 @@
+"""A member of a team, as a process: started by the chief (team_chief.py) and by nobody else. What differs is how it finds its team."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+
+from laminar.core.events import nowhere
+from laminar.parallel.crew import CALLED_OFF, read_brief, tell_error
+from laminar.parallel.meeting import Broken, precise_naps
+from laminar.stack.open_job import Description
+from laminar.train.job import Job
+from laminar.train.loop import train
+from laminar.train.team import Team
+
+
+def be_member(join: Callable[[Job, dict[str, Any], int], Team]) -> int:
+    """`join(job, told, rank)`: the team, all of which have come. The exit code."""
+    brief = read_brief()
+    told = brief.told
+    rank = int(told["rank"])
+    if rank:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # member 0 is told, and stops all after the same step
+    precise_naps()
+    try:
+        torch.set_num_threads(told["threads"])
+        job = Description.from_json(told["job"]).open()
+        team = job.team = join(job, told, rank)
+        own = {"role": "worker", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}
+        job.announce = [json.loads(one) for one in team.gather(json.dumps(own).encode())]
+        trained = train(job, nowhere if rank else brief.say)
+        brief.say({"done": vars(trained) if not rank else True})
+        return 0
+    except Broken:
+        return CALLED_OFF
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        tell_error(brief, f"worker {rank}", error)
+        return 1
+
+
+def leave(code: int) -> NoReturn:
+    """torch's and numpy's threads need not be waited for."""
+    sys.stdout.flush()
+    os._exit(code)
