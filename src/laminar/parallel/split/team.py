@@ -1,6 +1,6 @@
 """The team of a mesh: every worker has parts of the model and some rows of the batch, and all make a step at once.
 
-    backward - gradients added up along the axes on which each has a part of them - clip by the norm over all parts - step on own parts
+backward - gradients added up along the axes on which each has a part of them - clip by the norm over all parts - step on own parts
 """
 
 from __future__ import annotations
