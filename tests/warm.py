@@ -36,6 +36,7 @@ MODULES = (
     "laminar",
     "laminar.parallel.sync.member",
     "laminar.parallel.split.member",
+    "laminar.parallel.stages.member",
     "laminar.parallel.apart.server_process",
     "laminar.parallel.apart.worker_process",
     "tests.multi.parallel.downpour_pusher",

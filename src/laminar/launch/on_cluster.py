@@ -21,7 +21,7 @@ from laminar.launch.protocol import Launcher
 from laminar.launch.staff import ClusterStaff
 from laminar.launch.switchboard import STARTING
 from laminar.train.recipe import Recipe
-from laminar.train.splitting import Mesh
+from laminar.train.splitting import SplitStrategy
 from laminar.train.strategies import AnyStrategy, ManySpec, Sync, for_unlike_machines, strategy
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class OnCluster:
 
 def _together(how: AnyStrategy) -> bool:
     """Are workers of use only as a whole?"""
-    return isinstance(how, Sync | Mesh)
+    return isinstance(how, Sync | SplitStrategy)
 
 
 @final

@@ -3,8 +3,9 @@
     run.py       the door: a job and its strategy
     sync/        gradients averaged at each step, in shared memory (segment.py, meeting.py) or over torch.distributed
     apart/       averaging, downpour, quorum: servers and workers that speak over wire/
-    split/       workers that have parts of the model each
-    team_chief.py, team_member.py  the processes of those that wait for each other at every step: sync, split
+    split/       workers that have parts of the model's tensors each
+    stages/      workers that have different operators of the model: a pipeline, branches
+    team_chief.py, team_member.py  the processes of those that wait for each other at every step: sync, split, stages
     crew.py      processes of this machine: started, listened to, ended; spare.py: started before it is known what for
     aggregate/   what an arriving gradient does: applied, held, aged or dropped
     compress/    gradients as small packets, the same for every strategy

@@ -72,18 +72,25 @@ class Meeting:
             raise Broken(words[0])
 
     def _wait(self, other: int, count: int) -> None:
-        words, now = self._words, time.monotonic
-        began = now()
-        while now() - began < YIELDING:
-            for _ in range(16):
-                if words[other] >= count or words[0] != FINE:
-                    return
-                _yield()
-        latest = now() + self.timeout
-        while words[other] < count and words[0] == FINE:
-            time.sleep(NAP)
-            if now() > latest:
-                self.call_off()
+        if not come(self._words, other, count, timeout=self.timeout):
+            self.call_off()
 
     def call_off(self, why: int = 1) -> None:
         self._words[0] = why
+
+
+def come(words: memoryview[int], place: int, count: int, *, timeout: float) -> bool:
+    """Wait until a word has reached a count, or all are called off. False: it was not heard of for too long."""
+    now = time.monotonic
+    began = now()
+    while now() - began < YIELDING:
+        for _ in range(16):
+            if words[place] >= count or words[0] != FINE:
+                return True
+            _yield()
+    latest = now() + timeout
+    while words[place] < count and words[0] == FINE:
+        time.sleep(NAP)
+        if now() > latest:
+            return False
+    return True

@@ -6,11 +6,12 @@ from laminar.core.events import Emit
 from laminar.parallel.apart.chief import run_apart
 from laminar.parallel.crew import Staff
 from laminar.parallel.split.chief import run_mesh
+from laminar.parallel.stages.chief import run_staged
 from laminar.parallel.sync.chief import run_sync
 from laminar.stack.open_job import Description
 from laminar.train.job import Job, Trained
 from laminar.train.loop import train
-from laminar.train.splitting import Mesh
+from laminar.train.splitting import Branches, Mesh, Pipeline
 from laminar.train.strategies import Averaging, Downpour, Quorum, Sync, strategy
 
 
@@ -23,6 +24,8 @@ def run(job: Job, description: Description, emit: Emit, staff: Staff | None = No
             return run_sync(job, how, description, emit, staff)
         case Mesh() as how if how.workers > 1 or staff is not None:
             return run_mesh(job, how, description, emit, staff)
+        case Pipeline() | Branches() as how if how.workers > 1 or staff is not None:
+            return run_staged(job, how, description, emit, staff)
         case Averaging() | Quorum() as how if how.workers > 1 or staff is not None:
             return run_apart(job, how, description, emit, staff)
         case _:

@@ -1,8 +1,13 @@
-"""Lines between threads of one process: a whole mesh in a test. What is exchanged is copied, as it is between processes."""
+"""Lines and posts between threads of one process: a whole mesh or pipeline in a test.
+
+What is exchanged is copied, as it is between processes.
+"""
 
 from __future__ import annotations
 
+import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, final
@@ -63,6 +68,29 @@ class ThreadLine:
         found = {rank: given[rank][self.rank] for rank in into}
         assert {rank: tensor.numel() for rank, tensor in found.items()} == dict(into)
         return found
+
+
+@final
+class ThreadPost:
+    def __init__(self) -> None:
+        self._messages: queue.Queue[Tensor] = queue.Queue()
+        self._expected: deque[tuple[tuple[int, ...], torch.dtype]] = deque()
+        self.sent = self._released = 0
+
+    def send(self, tensor: Tensor) -> None:
+        self.sent += tensor.nbytes
+        self._messages.put(tensor.detach().clone())
+
+    def expect(self, shape: Sequence[int], dtype: torch.dtype) -> None:
+        self._expected.append((tuple(shape), dtype))
+
+    def receive(self) -> Tensor:
+        found = self._messages.get(timeout=60)
+        assert (tuple(found.shape), found.dtype) == self._expected.popleft()
+        return found
+
+    def release(self) -> None:
+        self._released += 1
 
 
 def on_every_worker(grid: Grid, work: Callable[[int, dict[str, Line]], T]) -> list[T]:

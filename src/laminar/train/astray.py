@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -48,6 +49,11 @@ class Astray:
             f"the model failed at step {at.step} of epoch {at.epoch} (counted from 0){place and ', ' + place}: {what}",
             hint="correct the model's forward(); --debug shows the whole traceback",
         )
+
+    def finite(self, loss: float) -> float:
+        if not math.isfinite(loss):
+            raise self.diverged(f"the loss is {loss}")
+        return loss
 
     def check_finite(self) -> None:
         """Parameters only: a buffer may well hold an infinity, as masks do."""

@@ -2,6 +2,8 @@
 
 A checkpoint is a new file, then a new pointer; what the pointer no longer names is removed after. So a kill at any moment leaves
 a pointer to whole files, and a file that was damaged since falls back to the one before it, or to the start. Nothing is unpickled.
+
+Tensors are written and read one at a time (tensor_file.py): a model that takes half the memory can be kept.
 """
 
 from __future__ import annotations
@@ -19,47 +21,50 @@ import safetensors.torch
 from torch import Tensor
 
 from laminar.core import atomic, digest
+from laminar.train import tensor_file
+from laminar.train.tensor_file import Later
 
 FORMAT = 1
 POINTER = "checkpoint.json"
 APART = "apart"  # folder of the snapshots of a training by servers and workers, which has no other checkpoints
 _FILES = "checkpoint-*.safetensors"
+_STATE = "laminar"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    tensors: dict[str, Tensor]
+    tensors: Mapping[str, Tensor]  # each is read from the file whenever it is asked for
     state: dict[str, Any]  # JSON
     file: str
     bytes: int
 
 
-def write(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> int:
+def write(folder: Path, step: int, tensors: Mapping[str, Tensor | Later], state: Mapping[str, Any]) -> int:
     """Make this the newest checkpoint of the run; the size of its file."""
-    data = pack(tensors, state)
     name = f"checkpoint-{step:08d}-{uuid.uuid4().hex[:8]}.safetensors"
-    atomic.write_bytes(folder / name, data)
+    with atomic.writing(folder / name) as file:
+        sha256, size = tensor_file.write(file, tensors, {_STATE: digest.canonical(state).decode()})
     before: list[dict[str, Any]] = []
     with contextlib.suppress(_Unreadable):
         before = _entries(folder)[:1]
-    entries = [{"file": name, "sha256": digest.of_bytes(data), "step": step}, *before]
+    entries = [{"file": name, "sha256": sha256, "step": step}, *before]
     record = {"format": FORMAT, "checkpoints": entries}
     atomic.write_bytes(folder / POINTER, digest.canonical(record | {"check": digest.of_json(record)}))
     named = {entry["file"] for entry in entries}
     for old in [*folder.glob(_FILES), *folder.glob(".checkpoint*.tmp")]:  # the latter: of a writer that was killed
         if old.name not in named:
             old.unlink(missing_ok=True)
-    return len(data)
+    return size
 
 
 def pack(tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> bytes:
     plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    return safetensors.torch.save(plain, metadata={"laminar": digest.canonical(state).decode()})
+    return safetensors.torch.save(plain, metadata={_STATE: digest.canonical(state).decode()})
 
 
 def unpack(data: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
     size = int.from_bytes(data[:8], "little")
-    state: dict[str, Any] = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["laminar"])
+    state: dict[str, Any] = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][_STATE])
     return safetensors.torch.load(data), state
 
 
@@ -110,10 +115,10 @@ def _entries(folder: Path) -> list[dict[str, Any]]:
 
 def _read(path: Path, sha256: str) -> Checkpoint:
     try:
-        data = path.read_bytes()
+        found = digest.of_file(path)
     except OSError as error:
         raise _Unreadable(error.strerror or "cannot be read") from None
-    if digest.of_bytes(data) != sha256:
+    if found != sha256:
         raise _Unreadable("its sha256 does not fit")
-    tensors, state = unpack(data)
-    return Checkpoint(tensors, state, path.name, len(data))
+    tensors = tensor_file.Stored(path)
+    return Checkpoint(tensors, json.loads(tensors.metadata[_STATE]), path.name, path.stat().st_size)

@@ -71,6 +71,12 @@ def sums(
     return [lost, hits, off, residual]
 
 
+def run_through(module: nn.Module, inputs: Sequence[NDArray[Any]], rows: slice, *, batch: int, dtype: str) -> None:
+    """For a module that only does its part of what others need: nothing comes of it here."""
+    for _ in outputs_of(module, [x[rows] for x in inputs], batch=batch, dtype=dtype):
+        pass
+
+
 def figures(added: Sequence[float], y: NDArray[Any], *, task: str) -> dict[str, float]:
     """The metrics of all of `y`, from the sums over all of it."""
     lost, hits, off, residual = added

@@ -150,10 +150,10 @@ class _Loop:
 
     def fit(self) -> None:
         """The rest of an epoch."""
-        at, recipe, module = self.run.progress, self.recipe, self.job.fit_route.module
+        at, recipe = self.run.progress, self.recipe
         optimizer, tally, history, together = self.run.optimizer, self.run.tally, self.history, self.together
-        loss_of, rate, monotonic, backward, saving = self.loss_of, self.rate, self.clock.monotonic, self.backward, self.saving
-        half = recipe.dtype in dtype.HALVES
+        rate, monotonic, backward, saving = self.rate, self.clock.monotonic, self.backward, self.saving
+        learn = self.learn if together is None else together.learning(self)
         _train_mode(self.job)
         tick, mean = monotonic(), 0.0  # the loss of a step of several batches is their mean
         for inputs, targets in self.each_batch():
@@ -163,16 +163,10 @@ class _Loop:
                 whole = together.batch(last=last)
                 share, rows = share * rows / whole, whole
             try:
-                if share:
-                    with dtype.autocast(recipe.dtype) if half else contextlib.nullcontext():
-                        outputs = module(*inputs)
-                        loss = loss_of(outputs, targets)
-                    value = loss.item()
-                    if not math.isfinite(value):
-                        raise self.astray.diverged(f"the loss is {value}")
-                    backward.add(loss, share)
+                outputs, value = learn(inputs, targets, share)
+                if outputs is not None:
                     tally.add(outputs, targets, value)
-                    mean += value * share
+                mean += self.astray.finite(value) * share
                 good = last and backward.ready()
             except LaminarError:
                 raise
@@ -200,6 +194,16 @@ class _Loop:
                 history.listen(step=at.step - 1, steps=self.job.steps, epoch=at.epoch, epochs=recipe.epochs, loss=mean, lr=lr, **more)
             saving.if_due(now)
             tick, mean = monotonic(), 0.0
+
+    def learn(self, inputs: list[Tensor], targets: Tensor, share: float) -> tuple[Tensor, float]:
+        """There and back, with so much of the loss."""
+        recipe = self.recipe
+        with dtype.autocast(recipe.dtype) if recipe.dtype in dtype.HALVES else contextlib.nullcontext():
+            outputs = self.job.fit_route.module(*inputs)
+            loss = self.loss_of(outputs, targets)
+        value = self.astray.finite(loss.item())
+        self.backward.add(loss, share)
+        return outputs, value
 
     def each_batch(self) -> Iterator[tuple[list[Tensor], Tensor]]:
         """What is left of the epoch. Blocks become tensors once, and batches are slices of those."""

@@ -37,6 +37,8 @@ _SLOTS: Final = {
     "lamb": ("mean", "square", "count"),
 }
 
+SLOTS: Final = frozenset(slot for slots in _SLOTS.values() for slot in slots)
+
 Update = Callable[[list[Tensor], list[Tensor], list[list[Tensor]], float], None]
 
 

@@ -58,6 +58,8 @@ class Saving:
             self.history.tell("checkpoint", step=at.step, epoch=at.epoch, why=why)
             tensors, state = run.capture(self.history.flush(), members)
             checkpoint.write(run.job.folder, at.step, tensors, state)
+        else:
+            run.give()
         self.astray.kept, self.saved, self.wished = at.step, self.clock.monotonic(), NOTHING
 
     def count_seconds(self) -> None:

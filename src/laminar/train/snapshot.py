@@ -5,7 +5,7 @@ Tensors that are frozen are not in it, only their digest: a checkpoint of a smal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from laminar.train.job import Job
 from laminar.train.metrics import Tally
 from laminar.train.optimizers import Optimizer
 from laminar.train.team import TeamOptimizer
+from laminar.train.tensor_file import Later, in_order
 
 _AGAIN = "laminar build --force trains this layer from its start"
 
@@ -53,7 +54,6 @@ class Members:
 
     tally: dict[str, float]
     own: list[bytes]
-    whole: dict[str, Tensor] = field(default_factory=dict)  # tensors of which members have parts
 
 
 @dataclass
@@ -75,17 +75,26 @@ class Run:
         whole = dict(zip(tally, team.sum(list(tally.values())), strict=True))
         words, streams = rng_state()
         own = {"rng": words} | {f"residual/{name}": tensor for name, tensor in self.optimizer.residual().items()}
-        together = team.whole(dict(changing(self.job))), team.whole(self.optimizer.tensors())
-        tensors = {f"{kind}/{name}": t for kind, found in zip(("model", "optimizer"), together, strict=True) for name, t in found.items()}
-        return Members(whole, team.gather(pack(own, streams)), tensors)
+        return Members(whole, team.gather(pack(own, streams)))
 
-    def capture(self, events: int, members: Members) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def tensors(self) -> dict[str, Tensor | Later]:
+        """What is learned, and what the optimizer remembers; whole, or to be put together by all members of a team, in this order."""
+        whole = _as_it_is if self.job.team is None else self.job.team.whole
+        return {
+            **{f"model/{name}": whole(name, tensor) for name, tensor in changing(self.job)},
+            **{f"optimizer/{name}": whole(name, tensor) for name, tensor in self.optimizer.tensors().items()},
+        }
+
+    def give(self) -> None:
+        """What member 0 writes down, by all other members at the same time."""
+        for _, tensor in in_order(self.tensors()):
+            if isinstance(tensor, Later):
+                tensor.get()
+
+    def capture(self, events: int, members: Members) -> tuple[dict[str, Tensor | Later], dict[str, Any]]:
         """Tensors and JSON; `events` is the size of the event file at this moment."""
         words, streams = rng_state()
-        tensors = members.whole or {
-            **{f"model/{name}": tensor for name, tensor in changing(self.job)},
-            **{f"optimizer/{name}": tensor for name, tensor in self.optimizer.tensors().items()},
-        }
+        tensors = self.tensors()
         tensors |= {f"member/{rank}": torch.frombuffer(bytearray(own), dtype=torch.uint8) for rank, own in enumerate(members.own)}
         tensors["rng"] = words
         state = {
@@ -110,17 +119,19 @@ class Run:
         _same("frozen modules", self.frozen["modules"], state["frozen"]["modules"])
         if self.frozen["digest"] != state["frozen"]["digest"]:
             raise LaminarError("L604", "the checkpoint was trained on other frozen tensors than those of the model now", hint=_AGAIN)
-        kept = _under(saved.tensors, "model/")
         own = dict(changing(self.job))
-        _same("tensors", sorted(own), sorted(kept))
+        _same("tensors", sorted(own), sorted(_names(saved, "model/")))
         team = self.job.team
         for name, tensor in own.items():
-            then = kept[name] if team is None else team.own(name, kept[name])
+            if team is not None and not team.holds(name):
+                continue
+            kept = saved.tensors[f"model/{name}"]
+            then = kept if team is None else team.own(name, kept)
             if tensor.shape != then.shape or tensor.dtype != then.dtype:
                 kinds = f"{then.dtype} {list(then.shape)} in the checkpoint and {tensor.dtype} {list(tensor.shape)} in the model"
                 raise LaminarError("L604", f"'{name}' is {kinds}", hint=_AGAIN)
             tensor.copy_(then)
-        self.optimizer.load(_under(saved.tensors, "optimizer/"))
+        self.optimizer.load(Under(saved.tensors, "optimizer/"))
         self.progress = msgspec.convert(state["progress"], Progress)
         if self.scale is not None:
             self.scale.scale, self.scale.good = state["scale"]
@@ -132,13 +143,13 @@ class Run:
 
     def _restore_member(self, saved: Checkpoint) -> None:
         """What a member had for itself. A team of another size than before has members without random streams of old: theirs start anew."""
-        members = _under(saved.tensors, "member/")
-        own = [unpack(members[str(rank)].numpy().tobytes()) for rank in range(len(members))]
+        count = len(_names(saved, "member/"))
+        own = [unpack(saved.tensors[f"member/{rank}"].numpy().tobytes()) for rank in range(count)]
         team = self.job.team
         assert team is not None and not isinstance(self.optimizer, Optimizer)
         if 0 < team.rank < len(own):
             load_rng(own[team.rank][0]["rng"], own[team.rank][1])
-        self.optimizer.load_residual([_under(tensors, "residual/") for tensors, _ in own])
+        self.optimizer.load_residual([dict(Under(tensors, "residual/")) for tensors, _ in own])
 
 
 def belongs(saved: Checkpoint, job: Job) -> bool:
@@ -181,8 +192,28 @@ def recipe_digest(job: Job) -> str:
     return digest.of_json(job.recipe.key_fields())
 
 
-def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+class Under(Mapping[str, Tensor]):
+    """Tensors whose names begin with something, by the rest of their names."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], prefix: str) -> None:
+        self._tensors, self._prefix = tensors, prefix
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[self._prefix + name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.removeprefix(self._prefix) for name in self._tensors if name.startswith(self._prefix))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _names(saved: Checkpoint, prefix: str) -> list[str]:
+    return list(Under(saved.tensors, prefix))
+
+
+def _as_it_is(name: str, tensor: Tensor) -> Tensor:  # noqa: ARG001
+    return tensor
 
 
 def _same(what: str, now: list[str], then: list[str]) -> None:

@@ -16,9 +16,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from laminar.train.compression import AnyCompression, CompressSpec, Kind, NoCompression, compression
-from laminar.train.splitting import Mesh
+from laminar.train.splitting import Branches, Mesh, Pipeline
 
-Name = Literal["solo", "sync", "averaging", "downpour", "quorum"]  # that can be written without settings
+Name = Literal["solo", "sync", "averaging", "downpour", "quorum", "pipeline", "branches"]  # that can be written without settings
 ShareOut = Literal["equal", "measured"]  # of a batch: equal parts, or by the speed that each worker was measured at (shares.py)
 AutoShareOut = Literal["auto", "equal", "measured"]  # auto: equal on one machine, measured on several
 
@@ -198,7 +198,7 @@ class Quorum(AgeingSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             raise ValueError(f"strategy.minimum is {self.minimum}, but must be 1 to the number of workers, {self.workers}")
 
 
-AnyStrategy = Solo | Sync | Averaging | Downpour | Quorum | Mesh
+AnyStrategy = Solo | Sync | Averaging | Downpour | Quorum | Mesh | Pipeline | Branches
 
 BY_NAME: Final[dict[str, type[AnyStrategy]]] = {
     "solo": Solo,
@@ -207,6 +207,8 @@ BY_NAME: Final[dict[str, type[AnyStrategy]]] = {
     "downpour": Downpour,
     "quorum": Quorum,
     "mesh": Mesh,
+    "pipeline": Pipeline,
+    "branches": Branches,
 }
 
 
@@ -215,7 +217,7 @@ def strategy(written: Name | AnyStrategy | None) -> AnyStrategy:
     if written is None:
         return Solo()
     if isinstance(written, str):
-        found: AnyStrategy = BY_NAME[written]()  # type: ignore[call-arg]
+        found: AnyStrategy = BY_NAME[written]()
         return found
     return written
 

@@ -12,7 +12,9 @@ from typing import Final, NamedTuple, Protocol
 from torch import Tensor, nn
 
 from laminar.core.seeds import derive
+from laminar.train.losses import LossOf
 from laminar.train.recipe import Recipe
+from laminar.train.tensor_file import Later
 
 NOTHING: Final = 0  # what member 0 wishes to be done by all after a step
 SAVE: Final = 1
@@ -51,6 +53,17 @@ class TeamOptimizer(Protocol):
         ...
 
 
+class Learner(Protocol):
+    """What a process does that trains alone."""
+
+    @property
+    def loss_of(self) -> LossOf: ...
+
+    def learn(self, inputs: list[Tensor], targets: Tensor, share: float) -> tuple[Tensor, float]:
+        """Gradients of so much of the loss of a batch; its outputs and its loss."""
+        ...
+
+
 class Team(Protocol):
     rank: int
     size: int
@@ -64,12 +77,25 @@ class Team(Protocol):
         """Of this member's random numbers, for the recipe's."""
         ...
 
-    def whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """By all members at once: tensors of the model, or of the optimizer, of which each may have a part."""
+    @property
+    def counts(self) -> bool:
+        """Does this member have the outputs of its rows, and so their losses?"""
+        ...
+
+    def whole(self, name: str, tensor: Tensor) -> Tensor | Later:
+        """A tensor of the model, or of the optimizer, of which each member may have a part: put together by all at once, for member 0."""
+        ...
+
+    def holds(self, name: str) -> bool:
+        """Has it a part of the model's tensor?"""
         ...
 
     def own(self, name: str, tensor: Tensor) -> Tensor:
         """The part of a whole tensor that this member has."""
+        ...
+
+    def learn(self, learner: Learner, inputs: list[Tensor], targets: Tensor, share: float) -> tuple[Tensor | None, float]:
+        """Gradients of a part of a step, from this member's rows of a batch. Their outputs, where it has them, and their loss."""
         ...
 
     def optimizer(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> TeamOptimizer:
@@ -110,8 +136,18 @@ class WholeModel:
     def seed(self, seed: int) -> int:
         return derive(seed, "member", self.rank) if self.rank else seed
 
-    def whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return dict(tensors)
+    @property
+    def counts(self) -> bool:
+        return True
+
+    def whole(self, name: str, tensor: Tensor) -> Tensor | Later:  # noqa: ARG002
+        return tensor
+
+    def holds(self, name: str) -> bool:  # noqa: ARG002
+        return True
+
+    def learn(self, learner: Learner, inputs: list[Tensor], targets: Tensor, share: float) -> tuple[Tensor | None, float]:
+        return learner.learn(inputs, targets, share) if len(targets) else (None, 0.0)  # some have none of a short batch
 
     def own(self, name: str, tensor: Tensor) -> Tensor:  # noqa: ARG002
         return tensor

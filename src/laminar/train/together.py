@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, final
 
+from torch import Tensor
+
 from laminar.core.clock import Clock
-from laminar.train.evaluate import BATCH, figures, sums
+from laminar.train.evaluate import BATCH, figures, run_through, sums
 from laminar.train.shares import EVERY, WARM, Shares
 from laminar.train.snapshot import Run, buffers_of
 from laminar.train.strategies import Sync, strategy
-from laminar.train.team import Team, TeamOptimizer, own_rows
+from laminar.train.team import Learner, Team, TeamOptimizer, own_rows
+
+Learn = Callable[[list[Tensor], Tensor, float], tuple[Tensor | None, float]]
 
 
 @final
@@ -45,6 +50,10 @@ class Together:
         rows = min(self._size, self._samples - self._run.progress.batch * self._size)
         self._team.expect(rows)
         return rows
+
+    def learning(self, learner: Learner) -> Learn:
+        """How this member learns from its rows of a batch."""
+        return lambda inputs, targets, share: self._team.learn(learner, inputs, targets, share)
 
     def step(self, lr: float, loss: float, *, wish: int, since: float) -> tuple[float, int]:
         """A step of the whole team, which this member has been computing since: the loss, and what member 0 wishes."""
@@ -83,6 +92,9 @@ class Together:
             team.expect(count)
             mine = self.rows(count)
             rows = slice(begin + mine.start, begin + mine.stop)
+            if not team.counts:
+                run_through(route.module, route.inputs, rows, batch=chunk, dtype=job.recipe.dtype)
+                continue
             own = sums(route.module, route.inputs, y, rows, task=task, dtype=job.recipe.dtype, loss=objective, batch=chunk)
             added = [a + b for a, b in zip(added, own, strict=True)]
         return figures(team.sum(added), y, task=task)

@@ -6,10 +6,10 @@
     trace.py        a module as a list of operators
     place.py        every value and tensor gets a layout, by the rules of operators in ops/
     moves.py        from one layout to another
-    program.py      a placed model as one worker runs it; kernels.py: its operators
+    program.py      a placed model as one worker runs it; kernels.py: its operators; weight_grads.py: gradients of weights on their own
     collectives.py  exchanges that gradients go back through, on a line (line.py) in shared memory or over gloo (lines.py)
     whole.py        parts of tensors, and the whole ones in checkpoints; module.py, team.py: what the loop trains
     prepare.py, chief.py, member.py   the processes
 
-Not here: splitting by data alone (sync/, apart/), the loop of one process (train).
+Not here: splitting by data alone (sync/, apart/), by operators (stages/, which runs these programs), the loop of one process (train).
 """

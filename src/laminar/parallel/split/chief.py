@@ -16,7 +16,7 @@ from laminar.parallel.team_chief import Ways, run_team
 from laminar.stack.open_job import Description
 from laminar.train.job import Job, Trained
 from laminar.train.snapshot import trainable
-from laminar.train.splitting import Mesh
+from laminar.train.splitting import Mesh, OnMesh
 
 MODULE: Final = "laminar.parallel.split.member"
 
@@ -39,7 +39,7 @@ def run_mesh(job: Job, how: Mesh, description: Description, emit: Emit, staff: S
     return run_team(job, ways, description, emit, staff)
 
 
-def refuse(job: Job, how: Mesh) -> None:
+def refuse(job: Job, how: OnMesh) -> None:
     parts = how.mesh[how.split["batch"]] if "batch" in how.split else 1
     for what, size in (("train.batch is", job.recipe.batch), ("the number of samples is", len(job.data.train))):
         if size < parts:
@@ -49,10 +49,12 @@ def refuse(job: Job, how: Mesh) -> None:
                 hint=f"batch = {parts} or more, or a shorter axis",
             )
     if job.recipe.dtype != "float32":
-        raise LaminarError("L004", f'dtype = "{job.recipe.dtype}" with a mesh, which computes in float32', hint='dtype = "float32"')
+        raise LaminarError(
+            "L004", f'dtype = "{job.recipe.dtype}" with strategy "{how.kind}", which computes in float32', hint='dtype = "float32"'
+        )
     if odd := [name for name, p in trainable(job.model).items() if p.dtype != torch.float32]:
-        raise LaminarError("L004", f"'{odd[0]}' is not float32, as a mesh needs", hint="leave strategy out for this layer")
-    if job.recipe.optimizer in ("lars", "lamb"):
+        raise LaminarError("L004", f"'{odd[0]}' is not float32, as strategy '{how.kind}' needs", hint="leave strategy out for this layer")
+    if job.recipe.optimizer in ("lars", "lamb") and how.mesh:
         raise LaminarError(
             "L004",
             f'optimizer = "{job.recipe.optimizer}" needs the norms of whole tensors, and a mesh has parts',

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from laminar.parallel.split import weight_grads
 from laminar.parallel.split.calls import Value, mapped
 from laminar.parallel.split.collectives import Ranges, add_up, fetch, spread
 from laminar.parallel.split.dims import At, Mesh, axes_of, local_sizes, part_of, sizes_of, with_rows
 from laminar.parallel.split.line import Line
 from laminar.parallel.split.place import Operation
+from laminar.parallel.split.weight_grads import WeightGradients, takes
 
 
 @dataclass
@@ -27,6 +29,7 @@ class Here:
     lines: dict[str, Line]
     rows: int = 0  # of the whole batch
     draw: int = 0  # the same for all workers, another at every step
+    weights: WeightGradients | None = None  # where those of weights go, if not the way of all
 
 
 Kernel = Callable[[Operation, Here, Sequence[Any], dict[Value, Tensor]], Any]
@@ -82,10 +85,14 @@ def split(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Ten
 def linear(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     x, weight, *rest = args
     bias = rest[0] if rest else None
-    if not op.sums:
-        return F.linear(x, weight, bias)
-    found = added_up(F.linear(x, weight), op, here)
-    return found if bias is None else found + bias
+    late = bias if op.sums else None  # comes in after the sum
+    inside = None if op.sums else bias
+    if takes(here.weights, weight, inside) and here.weights is not None:
+        found = weight_grads.linear(x, weight, inside, here.weights)
+    else:
+        found = F.linear(x, weight, inside)
+    found = added_up(found, op, here)
+    return found if late is None else found + late
 
 
 def added_up(x: Tensor, op: Operation, here: Here) -> Tensor:
@@ -185,11 +192,17 @@ def convolution(op: Operation, here: Here, args: Sequence[Any], given: dict[Valu
     bias = args[2] if len(args) > 2 else None
     facts, n = op.facts, op.facts["n"]
     run: Any = F.conv1d if n == 1 else F.conv2d
-    if not any(facts["windows"]) and not op.sums and facts["groups"] == 1:
+    inside = None if op.sums else bias
+    apart = here.weights is not None and here.weights.apart and takes(here.weights, weight, inside)
+    if not any(facts["windows"]) and not op.sums and facts["groups"] == 1 and not apart:
         found: Tensor = plain(op, here, args, given)
         return found
     x, left = _fetched(x, op, here, 0.0)
-    found = run(x, weight, None if op.sums else bias, facts["stride"], left, facts["dilation"], facts["groups"])
+    if apart and here.weights is not None:
+        how = [facts["stride"], left, facts["dilation"], facts["groups"]]
+        found = weight_grads.convolution(x, weight, inside, how, here.weights)
+    else:
+        found = run(x, weight, inside, facts["stride"], left, facts["dilation"], facts["groups"])
     if op.sums:
         found = added_up(found, op, here)
         if bias is not None:

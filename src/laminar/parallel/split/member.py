@@ -24,7 +24,7 @@ def _join(job: Job, told: dict[str, Any], rank: int) -> Team:
     grid = Grid(how.mesh)
     training, judging = Placed.from_json(told["training"]), Placed.from_json(told["judging"])
     job.frozen_told = frozen_state(job)  # of whole tensors, before they are parts
-    lines = join(told["link"], grid, rank, told["timeout"])
+    lines = join(told["link"], grid, rank, told["timeout"]).lines
     module, parts, partial = split_model(job.model, training, judging, Here(grid.mesh, grid.at(rank), lines))
     if job.frozen is not None:
         job.frozen.compare_from_now_on()

@@ -29,7 +29,9 @@ class SplitModule(nn.Module):
         self.rows = 0
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        return self._programs[self.training].run(inputs, self._tensors, self.rows)
+        program = self._programs[self.training]
+        (found,) = program.run(dict(zip(program.inputs, inputs, strict=True)), self._tensors, self.rows).values()
+        return found
 
 
 @torch.no_grad()

@@ -1,89 +1,148 @@
-"""Program: a placed model as one worker runs it, forward, with gradients that find their way back through every exchange."""
+"""Program: operators of a placed model as one worker runs them, with gradients that find their way back through every exchange.
+
+All that does not change from step to step is worked out once: which exchanges an operand needs, and what can be forgotten when.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import torch
 from torch import Tensor
 
 from laminar.parallel.split.calls import Value, mapped
-from laminar.parallel.split.collectives import gather, spread, take
+from laminar.parallel.split.collectives import Part, gather, spread, take
 from laminar.parallel.split.dims import Dims, shape_of
-from laminar.parallel.split.kernels import KERNELS, Here
+from laminar.parallel.split.kernels import KERNELS, Here, Kernel
 from laminar.parallel.split.moves import Move, moves, part
 from laminar.parallel.split.place import Operation, Placed
 
-Ready = dict[tuple[Any, ...], Tensor]  # values as they were needed before, in this run
+Key = tuple[Any, ...]  # a value in a layout
+
+
+@dataclass
+class Moving:
+    """An exchange, and where its atom lies for batches of the sizes there were."""
+
+    move: Move
+    parts: dict[int, Part] = field(default_factory=dict)
+
+    def __call__(self, value: Tensor, here: Here) -> Tensor:
+        if here.rows not in self.parts:
+            self.parts[here.rows] = part(self.move, here.at, here.mesh, here.rows)
+        exchange = gather if self.move.kind == "gather" else take
+        return exchange(value.contiguous(), self.parts[here.rows], here.lines[self.move.axis])
+
+
+@dataclass(frozen=True)
+class Use:
+    """An operand as an operator needs it; made once for all who need it so."""
+
+    node: Value
+    name: str | None  # of the model's tensor that it is
+    moves: tuple[Moving, ...] = ()
+    partial: tuple[str, ...] = ()
+    moved: Key = ()
+    spread: Key = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    op: Operation
+    kernel: Kernel
+    uses: tuple[Use, ...]
+    deep: bool  # are there values inside lists of arguments?
+    forget: tuple[Value, ...]
+    forget_ready: tuple[Key, ...]
 
 
 @final
 class Program:
-    def __init__(self, placed: Placed, here: Here) -> None:
-        self.placed, self.here = placed, here
+    def __init__(self, placed: Placed, here: Here, some: Sequence[int] | None = None, gives: Sequence[Value] | None = None) -> None:
+        """`some`: the operators, if not all; `gives`: what is asked for, if not the output."""
+        self.here = here
         self.deferred = deferred(placed)
-        self._last = _last_uses(placed)
-        self._moves: dict[tuple[Any, ...], list[Move]] = {}
+        self.gives = tuple(gives if gives is not None else [placed.traced.output])
+        chosen = placed.operations if some is None else [placed.operations[i] for i in some]
+        self.inputs = tuple(placed.traced.inputs)
+        self._inputs = {node: _moving(_only_batch(placed.values[node][0]), placed.values[node][0]) for node in self.inputs}
+        self._output = placed.traced.output
+        self._leaving = _moving(placed.values[self._output][0], placed.output)
+        self._steps = self._planned(placed, chosen)
 
-    def run(self, inputs: Sequence[Tensor], tensors: Mapping[str, Tensor], rows: int) -> Tensor:
-        """The output of the own rows. `inputs`: the own rows of a batch of `rows`; `tensors`: the own parts of the model's."""
-        here, traced = self.here, self.placed.traced
+    def run(self, given: Mapping[Value, Tensor], tensors: Mapping[str, Tensor], rows: int) -> dict[Value, Tensor]:
+        """`given`: inputs, the own rows of a batch of `rows`, and what other programs gave; `tensors`: the own parts of the model's."""
+        here = self.here
         here.rows = rows
         here.draw = int(torch.randint(1 << 62, ()))
-        values: dict[Value, Any] = {}
-        ready: Ready = {}
-        for node, given in zip(traced.inputs, inputs, strict=True):
-            (dims,) = self.placed.values[node]
-            values[node] = self._moved(given, _only_batch(dims), dims)
-        for op in self.placed.operations:
+        values: dict[Value, Any] = {node: _carried(value, self._inputs.get(node, ()), here) for node, value in given.items()}
+        ready: dict[Key, Tensor] = {}
+        for step in self._steps:
             operands: dict[Any, Any] = {}
-            for i, node in enumerate(op.operands):
-                if op.run == "item":
-                    operands[node] = values[node]
-                elif node in values:
-                    operands[node] = self._operand(values[node], node, self.placed.values[node][0], op, i, ready)
-                else:
-                    name = traced.tensors[node]
-                    operands[node] = self._tensor(tensors[name], name, node, op, i, ready)
-            args = mapped(op.call.args, lambda one: operands[one] if isinstance(one, Value) else one)  # noqa: B023
-            values[op.call.name] = KERNELS[op.run](op, here, args, operands)
-            for node in self._last.get(op.call.name, ()):
-                values.pop(node, None)
-                for key in [key for key in ready if key[0] == node]:
-                    del ready[key]
-        output = traced.output
-        return self._moved(values[output], self.placed.values[output][0], self.placed.output)
+            for use in step.uses:
+                value = values[use.node] if use.name is None else tensors[use.name]
+                operands[use.node] = value if not use.spread else _made_ready(value, use, here, ready)
+            if step.deep:
+                args = mapped(step.op.call.args, lambda one: operands[one] if isinstance(one, Value) else one)  # noqa: B023
+            else:
+                args = [operands[one] if isinstance(one, Value) else one for one in step.op.call.args]
+            values[step.op.call.name] = step.kernel(step.op, here, args, operands)
+            for node in step.forget:
+                del values[node]
+            for key in step.forget_ready:
+                ready.pop(key, None)
+        return {node: _carried(values[node], self._leaving if node == self._output else (), here) for node in self.gives}
 
-    def _operand(self, value: Tensor, node: Value, have: Dims, op: Operation, i: int, ready: Ready) -> Tensor:
-        """A value in the layout that is needed, made once for all who need it so."""
-        need, partial = op.needs[i], op.partial[i]
-        key = (node, tuple(shape_of(dim) for dim in need))
-        if key not in ready:
-            ready[key] = self._moved(value, have, need)
-        if not partial:
-            return ready[key]
-        if (*key, partial) not in ready:
-            found = ready[key]
-            for axis in partial:
-                found = spread(found, self.here.lines[axis])
-            ready[(*key, partial)] = found
-        return ready[(*key, partial)]
+    def _planned(self, placed: Placed, chosen: Sequence[Operation]) -> list[Step]:
+        all_uses = [self._uses(placed, op) for op in chosen]
+        last = {use.node: i for i, uses in enumerate(all_uses) for use in uses if use.name is None and use.node not in self.gives}
+        keys: dict[Value, set[Key]] = {}
+        for use in (use for uses in all_uses for use in uses if use.spread):
+            keys.setdefault(use.node, set()).update((use.moved, use.spread))
+        found = []
+        for i, (op, uses) in enumerate(zip(chosen, all_uses, strict=True)):
+            gone = tuple(dict.fromkeys(use.node for use in uses if last.get(use.node) == i))
+            deep = any(isinstance(one, list | tuple | dict) for one in op.call.args)
+            found.append(Step(op, KERNELS[op.run], uses, deep, gone, tuple(key for node in gone for key in keys.get(node, ()))))
+        return found
 
-    def _tensor(self, value: Tensor, name: str, node: Value, op: Operation, i: int, ready: Ready) -> Tensor:
-        if name in self.deferred:
-            return value
-        return self._operand(value, node, self.placed.layouts[name], op, i, ready)
+    def _uses(self, placed: Placed, op: Operation) -> tuple[Use, ...]:
+        found = []
+        for i, node in enumerate(op.operands):
+            name = placed.traced.tensors.get(node)
+            if op.run == "item" or (name is not None and name in self.deferred):
+                found.append(Use(node, name))
+                continue
+            moving = _moving(placed.layouts[name] if name is not None else placed.values[node][0], op.needs[i])
+            if not moving and not op.partial[i]:
+                found.append(Use(node, name))
+                continue
+            moved = (node, tuple(shape_of(dim) for dim in op.needs[i]))
+            found.append(Use(node, name, moving, op.partial[i], moved, (*moved, op.partial[i])))
+        return tuple(found)
 
-    def _moved(self, value: Tensor, have: Dims, need: Dims) -> Tensor:
-        key = (have, need)
-        if key not in self._moves:
-            self._moves[key] = moves(have, need)
-        for move in self._moves[key]:
-            where = part(move, self.here.at, self.here.mesh, self.here.rows)
-            value = (gather if move.kind == "gather" else take)(value.contiguous(), where, self.here.lines[move.axis])
-        return value
+
+def _made_ready(value: Tensor, use: Use, here: Here, ready: dict[Key, Tensor]) -> Tensor:
+    if use.spread not in ready:
+        if use.moved not in ready:
+            ready[use.moved] = _carried(value, use.moves, here)
+        found = ready[use.moved]
+        for axis in use.partial:
+            found = spread(found, here.lines[axis])
+        ready[use.spread] = found
+    return ready[use.spread]
+
+
+def _carried(value: Tensor, way: Sequence[Moving], here: Here) -> Tensor:
+    for moving in way:
+        value = moving(value, here)
+    return value
+
+
+def _moving(have: Dims, need: Dims) -> tuple[Moving, ...]:
+    return tuple(map(Moving, moves(have, need)))
 
 
 def _only_batch(dims: Dims) -> Dims:
@@ -99,15 +158,3 @@ def deferred(placed: Placed) -> dict[str, tuple[str, ...]]:
             if (name := placed.traced.tensors.get(node)) is not None:
                 uses.setdefault(name, set()).add(partial if not moves(placed.layouts[name], need) else None)
     return {name: axes for name, found in uses.items() if len(found) == 1 and (axes := next(iter(found))) is not None}
-
-
-def _last_uses(placed: Placed) -> dict[Value, list[Value]]:
-    last: dict[Value, Value] = {}
-    for op in placed.operations:
-        for node in op.operands:
-            last[node] = op.call.name
-    found: dict[Value, list[Value]] = {}
-    for node, at in last.items():
-        if node != placed.traced.output and node not in placed.traced.tensors:
-            found.setdefault(at, []).append(node)
-    return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import final
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,23 +15,30 @@ from torch import Tensor, nn
 from laminar.core.errors import LaminarError
 from laminar.parallel.split.grid import ALL, Grid
 from laminar.parallel.split.line import Line
-from laminar.parallel.split.module import SplitModule
 from laminar.parallel.split.whole import Parts
-from laminar.train.optimizers import Optimizer
+from laminar.train.optimizers import SLOTS, Optimizer
 from laminar.train.recipe import Recipe
-from laminar.train.team import NOTHING, Step
+from laminar.train.team import NOTHING, Learner, Step
+from laminar.train.tensor_file import Later
 
 BUCKET = 4 << 20  # bytes of gradients that are added up at once
 
 
-@final
+class TakesRows(Protocol):
+    """What the loop trains, which must know how many rows a batch has."""
+
+    rows: int
+
+    def __call__(self, *inputs: Tensor) -> Tensor: ...
+
+
 class SplitTeam:
     def __init__(
         self,
         grid: Grid,
         rank: int,
         lines: Mapping[str, Line],
-        module: SplitModule,
+        module: TakesRows,
         parts: Parts,
         partial: Mapping[str, Sequence[str]],
         batch_axis: str | None,
@@ -72,12 +79,30 @@ class SplitTeam:
         found = self._all.gather(mine, [int(size[0]) for size in sizes])
         return [one.numpy().tobytes() for one in found] if not self.rank else []
 
-    def whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Of all workers' parts. `tensors`: by names of the model's tensors, behind a prefix or not."""
-        return {name: self.parts.whole(_named(name), tensor) for name, tensor in tensors.items()}
+    @property
+    def counts(self) -> bool:
+        return True
+
+    def whole(self, name: str, tensor: Tensor) -> Tensor | Later:
+        """Of all workers' parts. `name`: of one of the model's tensors, or of what the optimizer remembers of it."""
+        named = tensor_named(name)
+        if of_count(name) or not self.parts.splits(named):
+            return tensor
+        return Later(self.parts.shape(named), tensor.dtype, lambda: self.parts.whole(named, tensor))
+
+    def holds(self, name: str) -> bool:  # noqa: ARG002
+        return True
 
     def own(self, name: str, tensor: Tensor) -> Tensor:
-        return self.parts.own(_named(name), tensor)
+        return tensor if of_count(name) else self.parts.own(tensor_named(name), tensor)
+
+    def learn(self, learner: Learner, inputs: list[Tensor], targets: Tensor, share: float) -> tuple[Tensor | None, float]:
+        if len(targets):
+            return learner.learn(inputs, targets, share)
+        torch.autograd.backward(
+            self._module(*inputs).sum() * 0.0
+        )  # others need what this worker has of the model, also for rows of theirs alone
+        return None, 0.0
 
     def share_buffers(self, buffers: Mapping[str, Tensor]) -> None:
         """They are the same everywhere: norms have the statistics of all."""
@@ -100,9 +125,13 @@ class SplitTeam:
 
     def norm(self, grads: Mapping[str, Tensor]) -> float:
         """Of all gradients, each number counted once."""
-        squares = sum(float(grad.double().square().sum()) / self.parts.copies(name) for name, grad in grads.items())
+        squares = sum(float(grad.double().square().sum()) / self.copies(name) for name, grad in grads.items())
         total = torch.tensor([squares], dtype=torch.float64)
         return math.sqrt(float(self._all.sum(total) if self._all is not None else total))
+
+    def copies(self, name: str) -> int:
+        """How many workers have the same part of a tensor."""
+        return self.parts.copies(name)
 
     def tell(self, loss: float, wish: int) -> tuple[float, int]:
         """The loss of all rows, and what the first worker wishes."""
@@ -116,7 +145,6 @@ class SplitTeam:
         return sum(line.sent for line in self._lines.values())
 
 
-@final
 class SplitOptimizer:
     def __init__(self, recipe: Recipe, params: Mapping[str, nn.Parameter], team: SplitTeam) -> None:
         self.params = dict(params)
@@ -125,12 +153,15 @@ class SplitOptimizer:
         self.dense_bytes: int | None = 0  # there is no other way to send it than the one it is sent
         self._sent = 0
 
+    def _grads(self) -> dict[str, Tensor]:
+        return {name: p.grad for name, p in self.params.items() if p.grad is not None}
+
     def gradients(self) -> list[Tensor]:
         return self._optimizer.gradients()
 
     @torch.no_grad()
     def step(self, lr: float, *, loss: float = 0.0, epoch: float = 0.0, wish: int = NOTHING, busy: float | None = None) -> Step:  # noqa: ARG002
-        grads = {name: p.grad for name, p in self.params.items() if p.grad is not None}
+        grads = self._grads()
         self._team.add_up(grads)
         if self._clip is not None:
             norm = self._team.norm(grads)
@@ -139,7 +170,8 @@ class SplitOptimizer:
             if norm > self._clip:
                 for grad in grads.values():
                     grad.mul_(self._clip / (norm + 1e-6))
-        self._optimizer.step(lr)
+        if self._optimizer.params:  # a worker may have nothing to learn
+            self._optimizer.step(lr)
         total, wished = self._team.tell(loss, wish)
         before, self._sent = self._sent, self._team.sent
         self.dense_bytes = (self._sent - before) * self._team.size
@@ -161,10 +193,15 @@ class SplitOptimizer:
         """Nothing is kept back."""
 
 
-def _named(name: str) -> str:
-    """The model's tensor that one of the optimizer's belongs to: `mean/features.0.weight`. Its count of steps is whole."""
-    slot, slash, rest = name.partition("/")
-    return name if not slash else "" if slot == "count" else rest
+def tensor_named(name: str) -> str:
+    """The model's tensor that one of the optimizer's belongs to: `mean/features.0.weight`."""
+    slot, _, rest = name.partition("/")
+    return rest if slot in SLOTS else name
+
+
+def of_count(name: str) -> bool:
+    """Is it the optimizer's count of steps, which is a single number?"""
+    return name.startswith("count/")
 
 
 def _buckets(tensors: Sequence[Tensor]) -> list[list[Tensor]]:

@@ -8,7 +8,7 @@ from typing import final
 from torch import Tensor
 
 from laminar.parallel.split.collectives import _gathered, _taken
-from laminar.parallel.split.dims import Dims, axes_of, whole
+from laminar.parallel.split.dims import Dims, axes_of, local_sizes, sizes_of, whole
 from laminar.parallel.split.kernels import Here
 from laminar.parallel.split.moves import moves, part
 
@@ -22,6 +22,14 @@ class Parts:
 
     def splits(self, name: str) -> bool:
         return bool(axes_of(self._layouts.get(name, ())))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of the whole tensor, where it is split."""
+        return sizes_of(self._layouts[name])
+
+    def own_shape(self, name: str) -> tuple[int, ...]:
+        """Of the part that this worker keeps, where it is split."""
+        return local_sizes(self._layouts[name], self._here.at, self._here.mesh, 0)
 
     def own(self, name: str, tensor: Tensor) -> Tensor:
         """The part of a whole tensor that this worker keeps."""

@@ -33,9 +33,16 @@ class Sending:
     """Something that is under way."""
 
     def __init__(self, work: Any) -> None:
+        """`work`: torch's; None: there is nothing to do."""
         self._work = work
 
+    @property
+    def done(self) -> bool:
+        return self._work is None or bool(self._work.is_completed())
+
     def wait(self) -> None:
+        if self._work is None:
+            return
         try:
             self._work.wait()
         except RuntimeError as error:
@@ -76,10 +83,7 @@ class Group:
 
     def start_sum(self, tensor: Tensor) -> Sending:
         """Over all members, in place, while the caller goes on."""
-        try:
-            return Sending(self._group.allreduce([tensor]))
-        except RuntimeError as error:
-            raise Broken(_first_line(error)) from error
+        return self._start("allreduce", [tensor])
 
     def add_up(self, tensor: Tensor) -> None:
         self.start_sum(tensor).wait()
@@ -108,6 +112,13 @@ class Group:
         for work in works:
             Sending(work).wait()
 
+    def start_send(self, tensor: Tensor, to: int, tag: int) -> Sending:
+        """The tensor must not change before that is done. Those with one tag arrive in the order they were sent in."""
+        return self._start("send", [tensor], to, tag)
+
+    def start_receive(self, room: Tensor, source: int, tag: int) -> Sending:
+        return self._start("recv", [room], source, tag)
+
     def to_first(self, own: Tensor, sizes: list[int]) -> list[Tensor]:
         """Bytes of each member, `sizes` of them, at member 0."""
         if self.rank:
@@ -121,11 +132,13 @@ class Group:
         return found
 
     def _do(self, what: str, *arguments: Any) -> None:
+        self._start(what, *arguments).wait()
+
+    def _start(self, what: str, *arguments: Any) -> Sending:
         try:
-            work = getattr(self._group, what)(*arguments)
+            return Sending(getattr(self._group, what)(*arguments))
         except RuntimeError as error:
             raise Broken(_first_line(error)) from error
-        Sending(work).wait()
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,108 @@
+"""Flow: what operators of a placed model need of each other, where gradients go back, and what may be computed anywhere. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import cached_property
+from typing import Final, final
+
+from laminar.parallel.split.calls import Value
+from laminar.parallel.split.place import Operation, Placed
+
+_RANDOM: Final = ("dropout", "attention")  # kernels that draw
+
+
+@final
+class Flow:
+    def __init__(self, placed: Placed, trained: Collection[str]) -> None:
+        """`trained`: the model's tensors that are learned, by name."""
+        self.placed = placed
+        self.operations = placed.operations
+        self.maker: dict[Value, int] = {op.call.name: i for i, op in enumerate(self.operations)}
+        self._tensors = placed.traced.tensors
+        self._inputs = set(placed.traced.inputs)
+        self._trained = trained
+
+    @cached_property
+    def anywhere(self) -> frozenset[int]:
+        """Operators that need nothing of a sample, only tensors of the model: a transposed weight, say. Whoever needs one computes it."""
+        found: set[int] = set()
+        for i, op in enumerate(self.operations):
+            fixed = all(node in self._tensors or self.maker.get(node) in found for node in op.operands)
+            if fixed and op.run not in _RANDOM and not writes(op):
+                found.add(i)
+        return frozenset(found)
+
+    @cached_property
+    def learns(self) -> frozenset[Value]:
+        """Values and tensors that gradients go back to."""
+        found = {node for node, name in self._tensors.items() if name in self._trained}
+        for op in self.operations:
+            if any(node in found for node in op.operands):
+                found.add(op.call.name)
+        return frozenset(
+            node for node in found if node in self._tensors or self.placed.traced.dtypes[node][0].is_floating_point or self.several(node)
+        )
+
+    def several(self, node: Value) -> bool:
+        """Is it a row of tensors, of which later operators take one each?"""
+        return len(self.placed.values[node]) != 1
+
+    def with_what_they_need(self, some: Iterable[int]) -> list[int]:
+        """Operators, and those of `anywhere` without which they cannot be run, in order."""
+        found = set(some)
+        ahead = list(found)
+        while ahead:
+            for node in self.operations[ahead.pop()].operands:
+                i = self.maker.get(node)
+                if i in self.anywhere and i not in found:
+                    found.add(i)
+                    ahead.append(i)
+        return sorted(found)
+
+    def needs(self, some: Iterable[int]) -> dict[Value, int]:
+        """Values of samples that operators take from others, and who makes those."""
+        own = set(some)
+        found: dict[Value, int] = {}
+        for i in sorted(own):
+            for node in self.operations[i].operands:
+                maker = self.maker.get(node)
+                if maker is not None and maker not in own:
+                    found[node] = maker
+        return found
+
+    def inputs(self, some: Iterable[int]) -> list[Value]:
+        return list(dict.fromkeys(node for i in some for node in self.operations[i].operands if node in self._inputs))
+
+    def tensors(self, some: Iterable[int]) -> list[str]:
+        return list(dict.fromkeys(self._tensors[node] for i in some for node in self.operations[i].operands if node in self._tensors))
+
+    @cached_property
+    def crossing(self) -> list[list[Value]]:
+        """For each place between operators, and before the first: values that are made before it and needed behind it."""
+        last: dict[Value, int] = {}
+        for i, op in enumerate(self.operations):
+            if i in self.anywhere:
+                continue
+            for node in op.operands:
+                if (maker := self.maker.get(node)) is not None and maker not in self.anywhere:
+                    last[node] = i
+        found: list[list[Value]] = [[] for _ in self.operations]
+        for node, until in last.items():
+            for place in range(self.maker[node] + 1, until + 1):
+                found[place].append(node)
+        return found
+
+
+def writes(op: Operation) -> bool:
+    """Does it change one of the model's buffers?"""
+    return op.run != "item" and bool(op.call.schema.is_mutable)
+
+
+def of_a_batch(op: Operation) -> bool:
+    """Does it take statistics over the rows of a batch?"""
+    if "batch_norm" not in op.call.target:
+        return False
+    names = [argument.name for argument in op.call.schema.arguments]
+    given = dict(zip(names, op.call.args, strict=False)) | op.call.kwargs
+    return bool(given.get("training", given.get("train", False)))

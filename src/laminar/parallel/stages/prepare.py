@@ -1,0 +1,214 @@
+"""Prepare: a job's model, measured and cut into stages, before any process starts. What cannot be cut as asked is told here."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from laminar.core.errors import LaminarError
+from laminar.core.nearest import did_you_mean
+from laminar.parallel.split.calls import Value
+from laminar.parallel.split.dims import local_sizes
+from laminar.parallel.split.place import Placed
+from laminar.parallel.split.prepare import place_job, rules_of, some_samples
+from laminar.parallel.stages.branches import Block, deal, find_blocks, stages_of
+from laminar.parallel.stages.cut import TooFew, cut_evenly
+from laminar.parallel.stages.flow import Flow, of_a_batch
+from laminar.parallel.stages.measure import Cost, measure, sending
+from laminar.parallel.stages.plan import Plan, make_plan
+from laminar.train.job import Job
+from laminar.train.snapshot import trainable
+from laminar.train.splitting import Branches, Pipeline
+
+Staged = Pipeline | Branches
+
+
+@dataclass(frozen=True)
+class Prepared:
+    training: Placed
+    judging: Placed
+    fit: Plan
+    test: Plan
+    costs: list[Cost]  # of the operators of training, for one micro-batch
+    most: int  # rows of a micro-batch at most, for each who shares it
+    rows: int  # the same of all of them
+    batches: int  # micro-batches of a whole batch
+
+    def to_json(self) -> dict[str, Any]:
+        """What workers need of it."""
+        return {
+            "training": self.training.to_json(),
+            "judging": self.judging.to_json(),
+            "plans": [self.fit.to_json(), self.test.to_json()],
+            "sizes": [self.most, self.rows, self.batches],
+        }
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Prepared:
+        training, judging = (Placed.from_json(told[name]) for name in ("training", "judging"))
+        fit, test = map(Plan.from_json, told["plans"])
+        most, rows, batches = told["sizes"]
+        return cls(training, judging, fit, test, [], most, rows, batches)
+
+
+def prepare(job: Job, how: Staged) -> Prepared:
+    """L012 for what this model does not allow."""
+    training, judging = place_job(job, rules_of(how))
+    parts = how.mesh[how.split["batch"]] if "batch" in how.split else 1
+    rows = min(job.recipe.batch, len(job.data.train))
+    batches = how.batches(rows // parts) if isinstance(how, Pipeline) else 1
+    if rows < parts * batches:
+        raise LaminarError(
+            "L012",
+            f"a batch has {rows} rows, which cannot be {batches} micro-batches{f' for {parts} workers' if parts > 1 else ''}",
+            hint=f"microbatches = {max(1, rows // parts)} or fewer, or a larger batch",
+        )
+    refuse_batch_norms(training, how, batches)
+    most = -(-rows // (parts * batches))
+    trained = trainable(job.model)
+    flow, judged = Flow(training, trained), Flow(judging, trained)
+    threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // how.workers)
+    tensors: dict[str, Tensor] = dict([*job.model.named_parameters(), *job.model.named_buffers()])
+    costs = measure(flow, tensors, some_samples(job, most * parts), threads=threads)
+    if isinstance(how, Pipeline):
+        kept = [path for path, _ in job.model.named_modules() if path] if job.fit is not None else []
+        fit, test = _pipeline(flow, judged, costs, how, most * parts, kept)
+    else:
+        fit, test = _branches(flow, judged, costs, how, most * parts)
+    return Prepared(training, judging, fit, test, costs, most, most * parts, batches)
+
+
+def refuse_batch_norms(training: Placed, how: Staged, batches: int) -> None:
+    if not isinstance(how, Pipeline) or batches == 1 or how.batch_norm == "each":
+        return
+    found = [op.call.path for op in training.operations if of_a_batch(op)]
+    if found:
+        raise LaminarError(
+            "L012",
+            f"'{found[0]}' takes its statistics from a batch, and a pipeline has only micro-batches at a time ({batches} of each)",
+            hint='batch_norm = "each" takes those of micro-batches (not the layer that one process makes); or another norm, or freeze it',
+        )
+
+
+def _pipeline(flow: Flow, judged: Flow, costs: Sequence[Cost], how: Pipeline, rows: int, kept: Sequence[str]) -> tuple[Plan, Plan]:
+    """`kept`: the model's modules, where the features of some are kept: what is left of it may have fewer operators than stages, and the
+    first stages have none then."""
+    some = [i for i in range(len(flow.operations)) if i not in flow.anywhere]
+    tolls = [_toll(flow, i, rows, how) for i in some]
+    if how.cut:
+        cut = _by_hand(flow, some, tolls, how.cut, kept)
+    else:
+        try:
+            cut = cut_evenly([costs[i].both for i in some], tolls, how.depth)
+        except TooFew as error:
+            if not kept:
+                hint = f"stages = {error.most} or fewer: it has no more operators"
+                raise LaminarError("L012", f"the model cannot be cut into {how.depth} stages", hint=hint) from None
+            empty = how.depth - error.most
+            cut = [empty + stage for stage in cut_evenly([costs[i].both for i in some], tolls, error.most)]
+    stage_of: list[int | None] = [None] * len(flow.operations)
+    for i, stage in zip(some, cut, strict=True):
+        stage_of[i] = stage
+    lane_of = [stage % how.lanes for stage in range(how.depth)]
+    fit = make_plan(flow, stage_of, lane_of, how.lanes)
+    return fit, make_plan(judged, _like_training(judged, fit), lane_of, how.lanes)
+
+
+def _toll(flow: Flow, place: int, rows: int, how: Staged) -> float | None:
+    """Seconds to hand over, there and back, what is needed behind a place; None if that cannot be sent."""
+    values = flow.crossing[place]
+    if any(flow.several(value) for value in values):
+        return None
+    return sum(sending(_bytes(flow.placed, value, rows), how.link) * (2 if value in flow.learns else 1) for value in values)
+
+
+def _bytes(placed: Placed, value: Value, rows: int) -> int:
+    at = dict.fromkeys(placed.mesh, 0)
+    return math.prod(local_sizes(placed.values[value][0], at, placed.mesh, rows)) * placed.traced.dtypes[value][0].itemsize
+
+
+def _by_hand(flow: Flow, some: Sequence[int], tolls: Sequence[float | None], cut: Sequence[str], kept: Sequence[str]) -> list[int]:
+    paths = sorted({flow.operations[i].call.path for i in some if flow.operations[i].call.path})
+    begins: list[int] = []
+    for path in cut:
+        inside = [k for k, i in enumerate(some) if f"{flow.operations[i].call.path}.".startswith(f"{path}.")]
+        if not inside and path in kept:
+            begins.append(0)
+            continue
+        if not inside:
+            what = f"strategy.cut has '{path}', which no operator comes from; {did_you_mean(path, paths)}"
+            raise LaminarError("L012", what, hint="laminar show --split")
+        if inside[0] <= max(begins, default=0) and not kept:
+            other = f"'{cut[len(begins) - 1]}'" if begins else "the first operator"
+            what = f"strategy.cut has '{path}', which does not come behind {other}"
+            raise LaminarError("L012", what, hint="list them in the order they run in")
+        if tolls[inside[0]] is None:
+            what = f"strategy.cut has '{path}', before which a row of tensors would be cut apart"
+            raise LaminarError("L012", what, hint="cut before another module")
+        begins.append(inside[0])
+    return [sum(k >= begin for begin in begins) for k in range(len(some))]
+
+
+def _like_training(judged: Flow, fit: Plan) -> list[int | None]:
+    """The stage of each operator of the judged model: where its tensors are, and never before what it needs."""
+    stages: dict[str, list[int]] = {}
+    for number, stage in enumerate(fit.stages):
+        for name in stage.tensors:
+            stages.setdefault(name, []).append(number)
+    found: list[int | None] = []
+    at = 0
+    for i, op in enumerate(judged.operations):
+        if i in judged.anywhere:
+            found.append(None)
+            continue
+        known = [number for name in judged.tensors([i]) for number in stages.get(name, ()) if number >= at]
+        at = min(known, default=at)
+        found.append(found[judged.maker[op.operands[0]]] if op.run == "item" else at)
+    return found
+
+
+def _branches(flow: Flow, judged: Flow, costs: Sequence[Cost], how: Branches, rows: int) -> tuple[Plan, Plan]:
+    blocks = find_blocks(flow)
+    widest = max((len(block.branches) for block in blocks), default=1)
+    if widest < how.lanes:
+        what = f"at most {widest} branches side by side" if blocks else "no branches side by side"
+        hint = f"lanes = {widest}" if blocks else 'strategy = { kind = "pipeline", stages = 2 } cuts it across'
+        raise LaminarError("L012", f"the model has {what}, and there are {how.lanes} lanes", hint=hint)
+    lane_of: dict[int, int] = {}
+    for block in blocks:
+        for branch, lane in zip(block.branches, _dealt(flow, block, costs, how, rows), strict=True):
+            lane_of |= dict.fromkeys(branch, lane)
+    fit = make_plan(flow, *stages_of(flow, lane_of), how.lanes)
+    return fit, make_plan(judged, *stages_of(judged, _same_lanes(flow, judged, lane_of, fit.holders())), how.lanes)
+
+
+def _dealt(flow: Flow, block: Block, costs: Sequence[Cost], how: Branches, rows: int) -> list[int]:
+    spent, tolls = [], []
+    for branch in block.branches:
+        own = set(branch)
+        spent.append(sum(costs[i].both for i in branch))
+        needed = [value for value, maker in flow.needs(flow.with_what_they_need(branch)).items() if maker not in own]
+        given = [flow.operations[i].call.name for i in branch if _leaves(flow, i, own)]
+        values = [value for value in [*needed, *given] if not flow.several(value)]
+        tolls.append(sum(2 * sending(_bytes(flow.placed, value, rows), how.link) for value in values))
+    return deal(spent, tolls, how.lanes)
+
+
+def _leaves(flow: Flow, i: int, own: set[int]) -> bool:
+    name = flow.operations[i].call.name
+    return any(name in op.operands for k, op in enumerate(flow.operations) if k not in own)
+
+
+def _same_lanes(flow: Flow, judged: Flow, lane_of: Mapping[int, int], holders: Mapping[str, tuple[int, ...]]) -> dict[int, int]:
+    """Of the operators of the judged model: where their tensors are, or where operators of the same module were."""
+    by_path = {op.call.path: lane_of.get(i, 0) for i, op in enumerate(flow.operations)}
+    found = {}
+    for i, op in enumerate(judged.operations):
+        lanes = [holders[name][0] for name in judged.tensors([i]) if name in holders]
+        found[i] = lanes[0] if lanes else by_path.get(op.call.path, 0)
+    return found

@@ -1,0 +1,132 @@
+"""laminar build with a pipeline or with branches: the layer of one process, from workers that have some of its operators."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.multi.parallel.frozen_project import top_losses
+from tests.multi.parallel.test_mesh_builds import losses
+from tests.multi.parallel.test_sync_builds import alive, built, events, laminar, project, start, wait_for_step
+
+DEEP = "{ hidden = [24, 24, 24] }"
+FOUR = 'kind = "pipeline", stages = 4, microbatches = 5'
+TWO = 'kind = "pipeline", stages = 2, microbatches = 5, schedule = "zero-bubble"'
+CROSSED = 'kind = "pipeline", stages = 2, microbatches = 4, mesh = { cols = 2 }, split = { hidden = "cols" }'
+
+WIDE = """\
+import torch
+from torch import nn
+
+
+class Wide(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.stem = nn.Conv2d(1, 4, 3, padding=1)
+        self.paths = nn.ModuleList([nn.Sequential(nn.Conv2d(4, 4, k, padding=k // 2, bias=False), nn.BatchNorm2d(4)) for k in (1, 3, 5)])
+        self.head = nn.Linear(12, classes)
+
+    def forward(self, x):
+        x = torch.relu(self.stem(x))
+        return self.head(torch.cat([path(x) for path in self.paths], 1).mean((2, 3)))
+
+
+def wide(classes):
+    return Wide(classes)
+"""
+
+
+def staged(folder: Path, strategy: str, *, epochs: int = 4, more: str = "") -> Path:
+    return project(folder, epochs=epochs, args=DEEP, more=f", strategy = {{ {strategy} }}{more}")
+
+
+@pytest.mark.parametrize(
+    "strategy", [TWO, CROSSED, f'{TWO}, link = "gloo"', 'kind = "pipeline", stages = 4, workers = 2, schedule = "interleaved"']
+)
+def test_the_layer_is_that_of_one_process(tmp_path: Path, strategy: str) -> None:
+    more = ", clip = 0.5"
+    alone, cut = project(tmp_path / "alone", args=DEEP, more=more), staged(tmp_path / "cut", strategy, more=more)
+    one, many = built(alone), built(cut, cold=strategy == TWO)
+    assert losses(cut) == pytest.approx(losses(alone), abs=1e-5)
+    assert many["metrics"]["loss"] == pytest.approx(one["metrics"]["loss"], abs=1e-4)
+    assert many["key"] == one["key"]
+    workers = events(cut, "worker")
+    assert [w["rank"] for w in workers] == list(range(4 if strategy == CROSSED else 2))
+    assert not any(alive(w["pid"]) for w in workers)
+    assert built(cut, "--strategy", "solo")["action"] == "cached"
+    assert laminar(cut, "verify").returncode == 0
+
+
+def test_branches(tmp_path: Path) -> None:
+    alone, wide = (tmp_path / name for name in ("alone", "wide"))
+    project(alone, model="models:wide", args="{ }")
+    project(wide, model="models:wide", args="{ }", more=', strategy = { kind = "branches", lanes = 2 }')
+    for folder in (alone, wide):
+        (folder / "models.py").write_text(WIDE)
+    one, many = built(alone), built(wide)
+    assert losses(wide) == pytest.approx(losses(alone), abs=1e-5)
+    assert many["metrics"]["loss"] == pytest.approx(one["metrics"]["loss"], abs=1e-4)
+    assert many["key"] == one["key"]
+    assert laminar(wide, "verify").returncode == 0
+
+
+def test_a_run_of_four_goes_on_with_two(tmp_path: Path) -> None:
+    alone, cut = project(tmp_path / "alone", args=DEEP, epochs=30), staged(tmp_path / "cut", FOUR, epochs=30)
+    process = start(cut, "build", "-q")
+    wait_for_step(cut, process, 20)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    stack = cut / "laminar.toml"
+    stack.write_text(stack.read_text().replace(FOUR, TWO))
+    built(alone), built(cut)
+    assert losses(cut) == pytest.approx(losses(alone), abs=1e-4)
+    (resumed,) = events(cut, "resume")
+    assert resumed["step"] >= 20
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_worker_is_replaced(tmp_path: Path, rank: int) -> None:
+    cut = staged(tmp_path / "cut", TWO, epochs=40, more=", checkpoint_seconds = 0.1")
+    process = start(cut, "build", "--json", "-q")
+    pid = wait_for_step(cut, process, 20)[rank]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    out, error = process.communicate(timeout=100)
+    assert process.returncode == 0, error
+    (layer,) = json.loads(out)["layers"]
+    assert any(f"worker {rank} (process {pid}) was ended by SIGKILL" in note and "with 2 workers" in note for note in layer["notes"])
+    steps = [event["step"] for event in events(cut, "step")]
+    assert steps == list(range(len(steps)))
+
+
+@pytest.mark.parametrize(("keep", "cut_at"), [("never", "stages = 2"), ("always", "stages = 2"), ("always", 'cut = ["features.conv1"]')])
+def test_a_frozen_bottom_stays_as_it_is(tmp_path: Path, keep: str, cut_at: str) -> None:
+    alone, one = top_losses(tmp_path / "alone", keep)
+    cut, many = top_losses(tmp_path / "cut", keep, f'{{ kind = "pipeline", {cut_at}, microbatches = 4 }}')
+    assert cut == pytest.approx(alone, abs=1e-5)
+    assert many["metrics"]["loss"] == pytest.approx(one["metrics"]["loss"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ('kind = "pipeline", stages = 3, workers = 2', ["stages is 3 for 2 workers", "interleaved"]),
+        ('kind = "pipeline", stages = 3, cut = ["head"]', ["strategy.stages is 3", "make 2"]),
+        ('kind = "pipeline", cut = ["hed"]', ["'hed'", "did you mean 'head'"]),
+        ('kind = "pipeline", stages = 20', ["cannot be cut into 20 stages", "or fewer"]),
+        ('kind = "pipeline", stages = 2, microbatches = 51', ["a batch has 50 rows", "microbatches = 50"]),
+        ('kind = "pipeline", stages = 2, schedule = "2f2b"', ["2f2b"]),
+        ('kind = "pipeline", stages = 2, mesh = { lanes = 2 }', ["'lanes'"]),
+        ('kind = "branches"', ["no branches side by side", "pipeline"]),
+    ],
+)
+def test_what_cannot_be_is_told_before_any_process_starts(tmp_path: Path, strategy: str, said: list[str]) -> None:
+    done = laminar(staged(tmp_path / "p", strategy), "build", "-q")
+    assert done.returncode == 2, done.stderr
+    for words in said:
+        assert words in done.stderr, done.stderr
+    assert not list((tmp_path / "p").glob(".laminar/runs/*/events.jsonl"))

@@ -1,0 +1,272 @@
+"""However a model is cut into stages or branches: losses, weights and statistics are those of one process."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from laminar.core.errors import LaminarError
+from laminar.data.dataset import Dataset, Split
+from laminar.parallel.split.grid import Grid
+from laminar.parallel.split.line import Line
+from laminar.parallel.stages.member import make_team
+from laminar.parallel.stages.posts import routes
+from laminar.parallel.stages.prepare import Prepared, prepare
+from laminar.testing.thread_lines import ThreadPost, on_every_worker
+from laminar.train.job import Job
+from laminar.train.recipe import Recipe
+from laminar.train.splitting import Branches, Pipeline
+from laminar.train.tensor_file import Later
+from tests.torch.parallel.split_models import Block, Chunked, Cnn, Permuted, Signal, Tied, Wide, Words, images, mlp, signals, words
+
+STEPS, ROWS = 4, 12
+
+
+def deep() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), *(part for _ in range(4) for part in (nn.LazyLinear(24), nn.ReLU())), nn.LazyLinear(10))
+
+
+class Whole(nn.Module):
+    """Of numbers that data has as floats."""
+
+    def __init__(self, inside: nn.Module) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.inside(x.long())
+        return out
+
+
+class Plain(Cnn):
+    """Without statistics of a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features[1] = nn.GroupNorm(2, 8)
+
+
+@dataclass
+class Joined:
+    lines: dict[str, Line]
+    posts: list[ThreadPost]
+
+    def post(self, number: int) -> ThreadPost:
+        return self.posts[number]
+
+
+def a_job(model: nn.Module, x: Tensor, y: Tensor, folder: Path, **options: Any) -> Job:
+    split = Split(x.numpy(), y.numpy())
+    recipe = Recipe(**{"epochs": 1, "batch": len(x), "optimizer": "sgd", "momentum": 0.0, "lr": 0.05, "threads": 1, **options})
+    return Job("layer", model, Dataset(split, split, tuple("abcdefghij")), recipe, None, folder, tensorboard=False)
+
+
+def trained_alone(model: nn.Module, x: Tensor, y: Tensor, clip: float | None) -> list[float]:
+    losses = []
+    for _ in range(STEPS):
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        losses.append(loss.item())
+        if clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        with torch.no_grad():
+            for p in model.parameters():
+                if p.grad is not None:
+                    p -= 0.05 * p.grad
+                    p.grad = None
+    return losses
+
+
+class Losses:
+    loss_of = staticmethod(F.cross_entropy)
+
+    def learn(self, inputs: list[Tensor], targets: Tensor, share: float) -> tuple[Tensor, float]:
+        raise AssertionError
+
+
+def check(
+    model: nn.Module, x: Tensor, how: Pipeline | Branches, folder: Path, *, frozen: tuple[str, ...] = (), clip: float | None = None
+) -> Prepared:
+    y = torch.randint(0, 10, (len(x),))
+    for path in frozen:
+        model.get_submodule(path).requires_grad_(False)
+    prepared = prepare(a_job(model, x, y, folder, strategy=how), how)
+    sent = json.loads(json.dumps(prepared.to_json()))
+    grid = Grid(how.grid)
+    posts = [ThreadPost() for _ in routes(prepared, grid)]
+    axis = how.split.get("batch")
+    alone = copy.deepcopy(model)
+
+    def work(rank: int, lines: dict[str, Line]) -> tuple[list[float], dict[str, Tensor], Tensor]:
+        job = a_job(copy.deepcopy(model), x, y, folder, strategy=how, clip=clip)
+        team = make_team(job, how, grid, Prepared.from_json(sent), Joined(lines, posts), rank)
+        optimizer = team.optimizer(job.recipe, {n: p for n, p in job.model.named_parameters() if p.requires_grad})
+        place, parts = team.part
+        mine = slice(len(x) * place // parts, len(x) * (place + 1) // parts)
+        losses = []
+        for _ in range(STEPS):
+            team.expect(len(x))
+            share = (mine.stop - mine.start) / len(x)
+            outputs, loss = team.learn(Losses(), [x[mine]], y[mine], share)
+            assert (outputs is not None) == team.counts
+            losses.append(optimizer.step(0.05, loss=loss * share).loss)
+            optimizer.zero_grad()
+        whole = {}
+        for name, tensor in [*job.model.named_parameters(), *job.model.named_buffers()]:
+            given = team.whole(name, tensor.detach())
+            whole[name] = (given.get() if isinstance(given, Later) else given).clone()
+        team.expect(len(x))
+        assert job.test is not None
+        with torch.no_grad():
+            outputs = job.test.module.eval()(x[mine])
+        return losses, whole, outputs
+
+    found = on_every_worker(grid, work)
+    assert found[0][0] == pytest.approx(trained_alone(alone, x, y, clip), abs=1e-5)
+    for name, theirs in [*alone.named_parameters(), *alone.named_buffers()]:
+        torch.testing.assert_close(found[0][1][name], theirs.detach(), atol=1e-5, rtol=1e-4, msg=lambda said, name=name: f"{name}: {said}")  # type: ignore[misc]
+    with torch.no_grad():
+        wanted = alone.eval()(x)
+    lane = prepared.test.stages[prepared.test.last].lane
+    size = grid.size // prepared.fit.lanes
+    parts = how.mesh[axis] if axis else 1
+    last = [found[lane * size + k][2] for k in range(size)]
+    given = torch.cat(last[:: size // parts]) if parts > 1 else last[0]
+    torch.testing.assert_close(given, wanted, atol=1e-4, rtol=1e-3)
+    return prepared
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+def made(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:
+    with torch.no_grad():
+        model(x)
+    return model, x
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zero-bubble"])
+@pytest.mark.parametrize(("stages", "microbatches"), [(2, 4), (4, 4), (4, 5), (2, 1), (4, 12)])
+def test_mlp(tmp_path: Path, schedule: Any, stages: int, microbatches: int) -> None:
+    model, x = made(deep(), images(ROWS))
+    prepared = check(model, x, Pipeline(stages=stages, microbatches=microbatches, schedule=schedule), tmp_path, clip=0.5)
+    assert len(prepared.fit.stages) == stages
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero-bubble"])
+@pytest.mark.parametrize("stages", [2, 4])
+def test_cnn(tmp_path: Path, schedule: Any, stages: int) -> None:
+    check(Plain(), images(ROWS), Pipeline(stages=stages, microbatches=3, schedule=schedule), tmp_path)
+
+
+@pytest.mark.parametrize("block", [Block, Permuted, Chunked])
+@pytest.mark.parametrize("schedule", ["1f1b", "zero-bubble"])
+def test_transformer(tmp_path: Path, block: type[nn.Module], schedule: Any) -> None:
+    check(Whole(Words(block())), words(ROWS).float(), Pipeline(stages=3, microbatches=4, schedule=schedule), tmp_path)
+
+
+@pytest.mark.parametrize(("make", "x"), [(Wide, images), (Signal, signals)])
+@pytest.mark.parametrize("stages", [2, 4])
+def test_other_models(tmp_path: Path, make: Any, x: Any, stages: int) -> None:
+    check(make(), x(ROWS), Pipeline(stages=stages, microbatches=3), tmp_path)
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+def test_one_weight_in_two_places(tmp_path: Path, stages: int) -> None:
+    prepared = check(Whole(Tied()), words(ROWS).float(), Pipeline(stages=stages, microbatches=3), tmp_path, clip=0.5)
+    assert len(prepared.fit.holders()["inside.embed.weight"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("mesh", "split"),
+    [
+        ({"rows": 2}, {"batch": "rows"}),
+        ({"cols": 2}, {"hidden": "cols"}),
+        ({"rows": 2, "cols": 2}, {"batch": "rows", "hidden": "cols"}),
+    ],
+)
+@pytest.mark.parametrize(("rows", "schedule"), [(12, "1f1b"), (11, "zero-bubble"), (9, "interleaved")])
+def test_a_pipeline_of_meshes(tmp_path: Path, mesh: dict[str, int], split: dict[str, str], rows: int, schedule: Any) -> None:
+    stages = 4 if schedule == "interleaved" else 2
+    model, x = made(deep(), images(rows))
+    check(model, x, Pipeline(stages=stages, microbatches=3, schedule=schedule, mesh=mesh, split=split), tmp_path, clip=0.5)
+
+
+def test_cuts_by_hand(tmp_path: Path) -> None:
+    model, x = made(deep(), images(ROWS))
+    prepared = check(model, x, Pipeline(cut=["3", "7"], microbatches=3), tmp_path)
+    assert [stage.tensors for stage in prepared.fit.stages] == [
+        ("1.weight", "1.bias"),
+        ("3.weight", "3.bias", "5.weight", "5.bias"),
+        ("7.weight", "7.bias", "9.weight", "9.bias"),
+    ]
+
+
+def test_a_frozen_stage_sends_nothing_back(tmp_path: Path) -> None:
+    model, x = made(deep(), images(ROWS))
+    prepared = check(model, x, Pipeline(cut=["5"], microbatches=3), tmp_path, frozen=("1", "3"))
+    assert not prepared.fit.learns
+    assert not [route for route in routes(prepared, Grid({"lanes": 2})) if route.back]
+
+
+@pytest.mark.parametrize(
+    ("lanes", "mesh", "split"), [(2, {}, {}), (4, {}, {}), (2, {"rows": 2}, {"batch": "rows"}), (2, {"cols": 2}, {"channels": "cols"})]
+)
+def test_branches(tmp_path: Path, lanes: int, mesh: dict[str, int], split: dict[str, str]) -> None:
+    prepared = check(Wide(), images(ROWS), Branches(lanes=lanes, mesh=mesh, split=split), tmp_path, clip=0.5)
+    assert {stage.lane for stage in prepared.fit.stages} == set(range(lanes))
+
+
+def test_branches_with_statistics_of_the_batch(tmp_path: Path) -> None:
+    class Normed(Wide):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one = nn.Sequential(nn.Conv2d(8, 8, 1), nn.BatchNorm2d(8))  # type: ignore[assignment]
+            self.three[1] = nn.BatchNorm2d(8)
+
+    check(Normed(), images(ROWS), Branches(lanes=2), tmp_path)
+
+
+def test_blocks_in_a_row(tmp_path: Path) -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = (nn.ModuleList([nn.Conv2d(c, 4, 3, padding=1) for _ in range(3)]) for c in (1, 12))
+            self.head = nn.Linear(12, 10)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = torch.relu(torch.cat([part(x) for part in self.first], 1))
+            x = torch.cat([torch.relu(part(x)) for part in self.second], 1)
+            out: Tensor = self.head(x.mean((2, 3)))
+            return out
+
+    prepared = check(Two(), images(ROWS), Branches(lanes=3), tmp_path)
+    assert len({stage.lane for stage in prepared.fit.stages}) == 3
+
+
+def refused(model: nn.Module, x: Tensor, how: Pipeline | Branches, folder: Path) -> str:
+    with pytest.raises(LaminarError) as caught:
+        prepare(a_job(model, x, torch.zeros(len(x), dtype=torch.int64), folder, strategy=how), how)
+    assert caught.value.code == "L012"
+    return f"{caught.value} {caught.value.hint}"
+
+
+def test_what_cannot_be_cut(tmp_path: Path) -> None:
+    x = images(ROWS)
+    assert "takes its statistics from a batch" in refused(Cnn(), x, Pipeline(stages=2, microbatches=2), tmp_path)
+    assert "stages = 6 or fewer" in refused(mlp(), x, Pipeline(stages=40), tmp_path)
+    assert "did you mean '3'" in refused(mlp(), x, Pipeline(cut=["33"]), tmp_path)
+    assert "does not come behind" in refused(mlp(), x, Pipeline(cut=["3", "1"]), tmp_path)
+    assert "microbatches = 12 or fewer" in refused(mlp(), x, Pipeline(stages=2, microbatches=13), tmp_path)
+    assert "no branches side by side" in refused(mlp(), x, Branches(lanes=2), tmp_path)
+    assert "at most 4 branches" in refused(Wide(), x, Branches(lanes=5), tmp_path)
