@@ -33,15 +33,20 @@ def built(width: int, hidden: int, batch: int, epochs: int, samples: int, *words
         folder = Path(name)
         text = STACK.format(source="fashion-mnist", model="laminar:mlp", args=f"{{ hidden = {[width] * hidden} }}", train=train)
         (folder / "laminar.toml").write_text(text.replace('source = "fashion-mnist"', f'source = "fashion-mnist"\nlimit = {samples}'))
-        process = subprocess.Popen([sys.executable, "-m", "laminar", "build", "-q", *words], cwd=folder, stdout=subprocess.DEVNULL)
-        most: dict[int, int] = {}
-        while process.poll() is None:
-            for pid in [process.pid, *_children(process.pid)]:
-                most[pid] = max(most.get(pid, 0), _peak(pid))
-            time.sleep(0.05)
-        assert process.returncode == 0, "the build failed"
-        (events,) = folder.glob(".laminar/runs/*/events.jsonl")
-        return Told(list(read(events))), most
+        return run_build(folder, *words)
+
+
+def run_build(folder: Path, *words: str) -> tuple[Told, dict[int, int]]:
+    """What the run of a project told, and the most bytes that each process had while it ran."""
+    process = subprocess.Popen([sys.executable, "-m", "laminar", "build", "-q", *words], cwd=folder, stdout=subprocess.DEVNULL)
+    most: dict[int, int] = {}
+    while process.poll() is None:
+        for pid in [process.pid, *_children(process.pid)]:
+            most[pid] = max(most.get(pid, 0), _peak(pid))
+        time.sleep(0.05)
+    assert process.returncode == 0, "the build failed"
+    (events,) = folder.glob(".laminar/runs/*/events.jsonl")
+    return Told(list(read(events))), most
 
 
 def _children(pid: int) -> list[int]:

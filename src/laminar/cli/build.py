@@ -20,6 +20,7 @@ from laminar.cli.output import Json, number, print_json, remark, say, seconds, t
 from laminar.cli.strategy_options import Compress, Elastic, Strategy, Workers, choose
 from laminar.cli.team import totals
 from laminar.core.errors import LaminarError
+from laminar.core.heap import keep_freed_memory
 from laminar.stack.build import BuildReport, Built, build
 from laminar.stack.choose_data import skipping_bad
 from laminar.stack.plan import plan, run_of
@@ -76,6 +77,7 @@ def run(
         same_run(file, store, gone)
     options = {"on": place(on), "strategy": strategy, "workers": workers, "elastic": elastic, "compress": compress}
     showing = progress(quiet=quiet, workers=workers_of(file))
+    keep_freed_memory()
     try:
         with sigterm_as_ctrl_c(), showing as emit, cluster(file, on, start_timeout, options) as how:
             soon = how.soon if how is not None else None

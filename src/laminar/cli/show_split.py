@@ -17,15 +17,34 @@ def show_split(layer: str, *, as_json: bool) -> None:
         print_json(found)
         return
     axes = " x ".join(f"{axis} {count}" for axis, count in found["mesh"].items())
-    say(f"{found['layer']}: {found['workers']} workers ({axes}), batch {found['batch']}")
+    staged = "stages" in found
+    what = f"{found['kind']}{f' of meshes {axes}' if axes else ''}" if staged else axes
+    say(f"{found['layer']}: {found['workers']} workers ({what}), batch {found['batch']}")
+    if staged:
+        _stages(found)
     table(
         "",
-        ["module", "kind", "tensors", "output", "forward", "backward", "gradients", "why"],
+        ["module", "kind", *(["stage"] if staged else []), "tensors", "output", "forward", "backward", "gradients", "why"],
         [_row(module) for module in found["modules"] if module["output"] or module["tensors"] or module["path"]],
         right=["forward", "backward", "gradients"],
     )
-    share = found["kept"]
-    say(f"each worker keeps {share:.0%} of the model's numbers, and sends at most {size(found['sent_per_step'])} in a step")
+    keeps = f"keeps {'at most ' if staged else ''}{found['kept']:.0%} of the model's numbers"
+    say(f"each worker {keeps}, and sends at most {size(found['sent_per_step'])} in a step")
+
+
+def _stages(found: dict[str, Any]) -> None:
+    rows = []
+    for stage in found["stages"]:
+        workers = ", ".join(map(str, stage["workers"]))
+        modules = stage["modules"]
+        named = modules[0] if len(modules) == 1 else f"{modules[0]} .. {modules[-1]}" if modules else "-"
+        times = [f"{stage[key]:.2f} ms" for key in ("forward_ms", "backward_ms")]
+        sent = [size(stage[key]) if stage[key] else "-" for key in ("values", "gradients", "inside")]
+        rows.append([str(stage["stage"]), workers, named, str(stage["operators"]), f"{stage['numbers']:,}", *times, *sent])
+    headings = ["stage", "workers", "modules", "operators", "numbers", "forward", "backward", "values", "gradients", "inside"]
+    table("", headings, rows, right=headings[3:])
+    often = f"{found['schedule']} with {found['microbatches']} micro-batches: " if found["schedule"] else ""
+    say(f"{often}workers would be idle {100 * found['idle']:.0f} % of a step, by the measured times of operators")
 
 
 def _row(module: dict[str, Any]) -> list[str]:
@@ -33,4 +52,5 @@ def _row(module: dict[str, Any]) -> list[str]:
     name = "  " * depth + module["path"].rpartition(".")[2] if module["path"] else "(the model)"
     tensors = ", ".join(f"{tensor} {dims}" for tensor, dims in module["tensors"].items())
     sent = [size(module[key]) if module[key] else "-" for key in ("forward", "backward", "gradients")]
-    return [name, module["kind"], tensors, module["output"], *sent, module["why"]]
+    stages = [", ".join(map(str, module["stages"]))] if "stages" in module else []
+    return [name, module["kind"], *stages, tensors, module["output"], *sent, module["why"]]

@@ -8,11 +8,12 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import torch
 
 from laminar.core.events import nowhere
+from laminar.core.heap import keep_freed_memory
 from laminar.parallel.crew import CALLED_OFF, read_brief, tell_error
 from laminar.parallel.meeting import Broken, precise_naps
 from laminar.stack.open_job import Description
@@ -20,22 +21,29 @@ from laminar.train.job import Job
 from laminar.train.loop import train
 from laminar.train.team import Team
 
+T = TypeVar("T", bound=Team)
 
-def be_member(join: Callable[[Job, dict[str, Any], int], Team]) -> int:
-    """`join(job, told, rank)`: the team, all of which have come. The exit code."""
+
+def be_member(join: Callable[[Job, dict[str, Any], int], T], after: Callable[[T], dict[str, Any] | None] | None = None) -> int:
+    """`join(job, told, rank)`: the team, all of which have come. `after`: by all once training has ended; what member 0 tells of it.
+    The exit code."""
     brief = read_brief()
     told = brief.told
     rank = int(told["rank"])
     if rank:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # member 0 is told, and stops all after the same step
     precise_naps()
+    keep_freed_memory()
     try:
         torch.set_num_threads(told["threads"])
         job = Description.from_json(told["job"]).open()
-        team = job.team = join(job, told, rank)
+        team = join(job, told, rank)
+        job.team = team
         own = {"role": "worker", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}
         job.announce = [json.loads(one) for one in team.gather(json.dumps(own).encode())]
         trained = train(job, nowhere if rank else brief.say)
+        if after is not None and (event := after(team)) is not None:
+            brief.say(event)
         brief.say({"done": vars(trained) if not rank else True})
         return 0
     except Broken:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -72,6 +73,37 @@ def test_branches(tmp_path: Path) -> None:
     assert many["metrics"]["loss"] == pytest.approx(one["metrics"]["loss"], abs=1e-4)
     assert many["key"] == one["key"]
     assert laminar(wide, "verify").returncode == 0
+
+
+@pytest.mark.parametrize("strategy", [FOUR, 'kind = "mesh", mesh = { cols = 2 }, split = { hidden = "cols" }'])
+def test_what_is_shown_is_what_is_sent(tmp_path: Path, strategy: str) -> None:
+    folder = staged(tmp_path / "p", strategy, epochs=1)
+    stack = folder / "laminar.toml"
+    stack.write_text(stack.read_text().replace("limit = 700", "limit = 50"))  # one step
+    shown = laminar(folder, "show", "base", "--split", "--json")
+    assert shown.returncode == 0, shown.stderr
+    found = json.loads(shown.stdout)
+    workers = found["workers"]
+    if "stages" in found:
+        assert [stage["lane"] for stage in found["stages"]] == [0, 1, 2, 3]
+        assert 0 < found["idle"] < 1
+        sent = sum(stage["values"] + stage["gradients"] + stage["inside"] for stage in found["stages"])
+    else:
+        sent = workers * found["sent_per_step"]
+    assert "of the model's numbers" in laminar(folder, "show", "base", "--split").stdout
+    built(folder)
+    (epoch,) = events(folder, "epoch")
+    assert epoch["bytes"] == sent  # what is told at the end of a step counts in the next
+
+
+def test_a_picture_of_the_last_step(tmp_path: Path) -> None:
+    folder = staged(tmp_path / "p", TWO)
+    (said,) = [note for note in built(folder)["notes"] if "idle" in note]
+    (picture,) = folder.glob(".laminar/runs/*/stages.svg")
+    assert str(picture) in said
+    bars = [bar.text for bar in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}title")]
+    assert len(bars) == 2 * 5 * 3  # forward, inputs and weights of five micro-batches in each stage
+    assert sum("weights of micro-batch 3 in stage 1" in str(bar) for bar in bars) == 1
 
 
 def test_a_run_of_four_goes_on_with_two(tmp_path: Path) -> None:

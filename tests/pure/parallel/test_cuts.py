@@ -36,17 +36,23 @@ def test_the_slowest_stage_is_as_fast_as_can_be(spent: list[float], stages: int,
     assert slowest(ends) == pytest.approx(best)
 
 
-@given(st.lists(st.integers(1, 20).map(float), min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 3))
-def test_branches_are_dealt_as_well_as_can_be(spent: list[float], lanes: int, toll: int) -> None:
-    def slowest(dealt: tuple[int, ...]) -> float:
-        return max(sum(c + (toll if at else 0) for c, at in zip(spent, dealt, strict=True) if at == lane) for lane in range(lanes))
+two_ways = st.tuples(st.integers(1, 20), st.integers(1, 20))
 
-    found = deal(spent, [float(toll)] * len(spent), lanes)
-    assert slowest(tuple(found)) == min(slowest(dealt) for dealt in product(range(lanes), repeat=len(spent)))
+
+@given(st.lists(two_ways, min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 3))
+def test_branches_are_dealt_as_well_as_can_be(spent: list[tuple[int, int]], lanes: int, toll: int) -> None:
+    def time(dealt: tuple[int, ...]) -> float:
+        def slowest(way: int) -> float:
+            return max(sum(c[way] + (toll if at else 0) for c, at in zip(spent, dealt, strict=True) if at == lane) for lane in range(lanes))
+
+        return slowest(0) + slowest(1)
+
+    found = deal(spent, [[float(toll)] * 2] * len(spent), lanes)
+    assert time(tuple(found)) == min(time(dealt) for dealt in product(range(lanes), repeat=len(spent)))
 
 
 def test_many_branches_are_dealt_without_trying_everything() -> None:
-    found = deal([float(1 + i % 5) for i in range(40)], [0.0] * 40, 4)
+    found = deal([[float(1 + i % 5)] for i in range(40)], [[0.0]] * 40, 4)
     loads = [sum(1 + i % 5 for i, lane in enumerate(found) if lane == one) for one in range(4)]
     assert max(loads) - min(loads) <= 1
 

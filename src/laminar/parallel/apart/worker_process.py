@@ -14,6 +14,7 @@ import msgspec
 import torch
 
 from laminar.core.clock import SYSTEM
+from laminar.core.heap import keep_freed_memory
 from laminar.core.seeds import derive
 from laminar.parallel.apart import plan as plans
 from laminar.parallel.apart.calls import Server
@@ -43,6 +44,7 @@ def work(told: dict[str, Any], name: str, *, leave: Callable[[], bool], named: C
 
     An empty `name`: the first server finds one, and `named` hears it.
     """
+    keep_freed_memory()
     plan, attempt = plans.from_json(told["plan"]), msgspec.convert(told["attempt"], Attempt)
     job = Description.from_json(told["job"]).open()
     folder = Path(told["folder"]) if name else None

@@ -22,7 +22,7 @@ from laminar.stack.read import StackFile, parent_of
 from laminar.store.store import Store
 from laminar.train.job import Job
 from laminar.train.snapshot import trainable
-from laminar.train.splitting import Mesh
+from laminar.train.splitting import Branches, Mesh, OnMesh, Pipeline
 from laminar.train.strategies import strategy
 
 
@@ -33,7 +33,7 @@ def describe_split(file: StackFile, store: Store, name: str) -> dict[str, Any]:
         names = [one.name for one in file.spec.layer]
         raise LaminarError("L006", f"{file.path.name} has no layer '{name}'; {did_you_mean(name, names)}", hint="laminar status lists them")
     how = strategy(layer.train.strategy)
-    if not isinstance(how, Mesh):
+    if not isinstance(how, Mesh | Pipeline | Branches):
         raise LaminarError(
             "L008",
             f"layer {name} is trained by strategy '{how.kind}', which gives every worker the whole model",
@@ -42,8 +42,12 @@ def describe_split(file: StackFile, store: Store, name: str) -> dict[str, Any]:
     data = open_data(file.spec.data[layer.data], file.root, cache=fingerprint_folder(store))
     made = make(file, store, layer, resolve(file, store, layer, parent_of(file.spec, layer)), data)
     job = prepare_job(file, store, layer, made, data, store.root / "tmp" / "split").job
-    training, _ = place_job(job, rules_of(how))
-    return describe_placed(job, training, how)
+    if isinstance(how, Mesh):
+        training, _ = place_job(job, rules_of(how))
+        return describe_placed(job, training, how)
+    from laminar.parallel.stages.describe import describe_staged
+
+    return describe_staged(job, how)
 
 
 def describe_placed(job: Job, placed: Placed, how: Mesh) -> dict[str, Any]:
@@ -52,9 +56,9 @@ def describe_placed(job: Job, placed: Placed, how: Mesh) -> dict[str, Any]:
     rows = min(job.recipe.batch, len(job.data.train))
     found = [traffic(placed, grid.at(rank), rows, lambda one: one in names) for rank in range(grid.size)]
     most = max(found, key=lambda one: one.step)
-    modules = [_module(path, module, placed, most, rows) for path, module in job.model.named_modules()]
+    modules = [describe_module(path, module, placed, most, rows) for path, module in job.model.named_modules()]
     whole = {name: tensor.numel() for name, tensor in [*job.model.named_parameters(), *job.model.named_buffers()]}
-    kept = sum(_kept(placed.layouts.get(name), size, how) for name, size in whole.items())
+    kept = sum(own_numbers(placed.layouts.get(name), size, how) for name, size in whole.items())
     return {
         "layer": job.name,
         "mesh": dict(how.mesh),
@@ -67,13 +71,14 @@ def describe_placed(job: Job, placed: Placed, how: Mesh) -> dict[str, Any]:
     }
 
 
-def _kept(layout: Dims | None, size: int, how: Mesh) -> float:
+def own_numbers(layout: Dims | None, size: int, how: OnMesh) -> float:
+    """Of a tensor of so many, that each worker of a mesh has."""
     for axis in [atom.axis for dim in layout or () for atom in dim if atom.axis is not None]:
         size //= how.mesh[axis]
     return size
 
 
-def _module(path: str, module: nn.Module, placed: Placed, sent: Traffic, rows: int) -> dict[str, Any]:
+def describe_module(path: str, module: nn.Module, placed: Placed, sent: Traffic, rows: int) -> dict[str, Any]:
     operators = [one for one in sent.operators if one.path == path]
     prefix = f"{path}." if path else ""
     own = {name for name, _ in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]}

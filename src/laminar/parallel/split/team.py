@@ -133,12 +133,13 @@ class SplitTeam:
         """How many workers have the same part of a tensor."""
         return self.parts.copies(name)
 
-    def tell(self, loss: float, wish: int) -> tuple[float, int]:
-        """The loss of all rows, and what the first worker wishes."""
+    def tell(self, loss: float, wish: int, sent: int) -> tuple[float, int, int]:
+        """The loss of all rows, what the first worker wishes, and the bytes that all have sent."""
         (total,) = self.sum([loss])
         if self._all is None:
-            return total, wish
-        return total, int(self._all.sum(torch.tensor([wish if not self.rank else NOTHING]))[0])
+            return total, wish, sent
+        wished, every = self._all.sum(torch.tensor([wish if not self.rank else NOTHING, sent])).tolist()
+        return total, wished, every
 
     @property
     def sent(self) -> int:
@@ -151,7 +152,7 @@ class SplitOptimizer:
         self._team, self._clip = team, recipe.clip
         self._optimizer = Optimizer(recipe, self.params)
         self.dense_bytes: int | None = 0  # there is no other way to send it than the one it is sent
-        self._sent = 0
+        self._sent = team.sent
 
     def _grads(self) -> dict[str, Tensor]:
         return {name: p.grad for name, p in self.params.items() if p.grad is not None}
@@ -172,9 +173,8 @@ class SplitOptimizer:
                     grad.mul_(self._clip / (norm + 1e-6))
         if self._optimizer.params:  # a worker may have nothing to learn
             self._optimizer.step(lr)
-        total, wished = self._team.tell(loss, wish)
         before, self._sent = self._sent, self._team.sent
-        self.dense_bytes = (self._sent - before) * self._team.size
+        total, wished, self.dense_bytes = self._team.tell(loss, wish, self._sent - before)
         return Step(total, wished, self.dense_bytes)
 
     def zero_grad(self) -> None:

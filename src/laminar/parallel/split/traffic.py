@@ -5,7 +5,7 @@ What `line.sent` counts is this, to the byte: it is what `laminar show --split` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import prod
 
@@ -17,8 +17,6 @@ from laminar.parallel.split.kernels import reach
 from laminar.parallel.split.moves import Move, moves, part
 from laminar.parallel.split.place import Operation, Placed
 from laminar.parallel.split.program import deferred
-
-TOLD = 8  # bytes: the loss along the axis of the batch; and, along all, whether to go on
 
 
 @dataclass(frozen=True)
@@ -52,11 +50,14 @@ class _Count:
         self._learns = {node: trains(name) for node, name in placed.traced.tensors.items()}
         self._ready: set[tuple[object, ...]] = set()
 
-    def count(self, trains: Callable[[str], bool]) -> Traffic:
+    def count(self, trains: Callable[[str], bool], some: Collection[int]) -> Traffic:
         placed, found = self._placed, []
         for node in placed.traced.inputs:
             self._learns[node] = False
-        for op in placed.operations:
+        for number, op in enumerate(placed.operations):
+            if number not in some:
+                self._learns[op.call.name] = any(self._learns[node] for node in op.operands)
+                continue
             forward = backward = 0
             for i, node in enumerate(op.operands):
                 if op.run != "item":
@@ -66,11 +67,16 @@ class _Count:
             own = self._own(op)
             found.append(Sent(op.call.path, op.call.name, forward + own[0], backward + own[1], op.why))
         gradients = {}
+        own_tensors = {placed.traced.tensors[node] for i in some for node in placed.operations[i].operands if node in placed.traced.tensors}
         for name, axes in self._deferred.items():
+            if name not in own_tensors:
+                continue
             size = self._bytes(placed.layouts[name], torch.float32)
             if axes and trains(name):
                 gradients[name] = size * len(axes)
         output = placed.traced.output
+        if not any(placed.operations[i].call.name == output for i in some):
+            return Traffic(found, gradients, Sent("", "output", 0, 0, ""))
         ends = self._moved(placed.values[output][0], placed.output, placed.traced.dtypes[output][0], learns=self._learns[output])
         return Traffic(found, gradients, Sent("", "output", *ends, "the loss needs all classes of the own rows" if any(ends) else ""))
 
@@ -145,6 +151,6 @@ class _Count:
         return prod(local_sizes(dims, self._at, self._mesh, self._rows)) * dtype.itemsize
 
 
-def traffic(placed: Placed, at: At, rows: int, trains: Callable[[str], bool]) -> Traffic:
-    """`trains`: does the model's tensor of this name get a gradient?"""
-    return _Count(placed, at, rows, trains).count(trains)
+def traffic(placed: Placed, at: At, rows: int, trains: Callable[[str], bool], some: Collection[int] | None = None) -> Traffic:
+    """`trains`: does the model's tensor of this name get a gradient? `some`: operators, if not all."""
+    return _Count(placed, at, rows, trains).count(trains, range(len(placed.operations)) if some is None else frozenset(some))

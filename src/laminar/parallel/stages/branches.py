@@ -68,24 +68,30 @@ def _components(flow: Flow, body: Sequence[int]) -> list[tuple[int, ...]]:
     return [tuple(some) for some in sorted(found.values())]
 
 
-def deal(costs: Sequence[float], tolls: Sequence[float], lanes: int) -> list[int]:
-    """The lane of each branch, so that the slowest is as fast as can be. `tolls`: what it costs more to have one elsewhere."""
+def deal(costs: Sequence[Sequence[float]], tolls: Sequence[Sequence[float]], lanes: int) -> list[int]:
+    """The lane of each branch, so that the whole is as fast as can be. `costs`: of each branch, there and back: all wait for the slowest on
+    the way there, and again on the way back. `tolls`: what it costs more to have one elsewhere than with the trunk."""
     if lanes ** len(costs) <= TRY_ALL:
         ways = product(range(lanes), repeat=len(costs))
-        return list(min(ways, key=lambda dealt: _slowest(tuple(dealt), costs, tolls, lanes)))
+        return list(min(ways, key=lambda dealt: _time(tuple(dealt), costs, tolls, lanes)))
     load, found = [0.0] * lanes, [0] * len(costs)
-    for i in sorted(range(len(costs)), key=lambda i: -costs[i]):  # the longest first, where it is done first (Graham, 1969)
-        lane = min(range(lanes), key=lambda lane: load[lane] + costs[i] + (tolls[i] if lane else 0.0))
-        load[lane] += costs[i] + (tolls[i] if lane else 0.0)
+    for i in sorted(range(len(costs)), key=lambda i: -sum(costs[i])):  # the longest first, where it is done first (Graham, 1969)
+        spent = [sum(costs[i]) + (sum(tolls[i]) if lane else 0.0) for lane in range(lanes)]
+        lane = min(range(lanes), key=lambda lane: load[lane] + spent[lane])
+        load[lane] += spent[lane]
         found[i] = lane
     return found
 
 
-def _slowest(dealt: Sequence[int], costs: Sequence[float], tolls: Sequence[float], lanes: int) -> tuple[float, float]:
-    load = [0.0] * lanes
-    for lane, cost, toll in zip(dealt, costs, tolls, strict=True):
-        load[lane] += cost + (toll if lane else 0.0)
-    return max(load), sum(load)
+def _time(dealt: Sequence[int], costs: Sequence[Sequence[float]], tolls: Sequence[Sequence[float]], lanes: int) -> tuple[float, float]:
+    """Of the slowest lane in each direction; and of all work together."""
+    slowest = total = 0.0
+    for way in range(len(costs[0])):
+        load = [0.0] * lanes
+        for lane, cost, toll in zip(dealt, costs, tolls, strict=True):
+            load[lane] += cost[way] + (toll[way] if lane else 0.0)
+        slowest, total = slowest + max(load), total + sum(load)
+    return slowest, total
 
 
 def stages_of(flow: Flow, lane_of: Mapping[int, int]) -> tuple[list[int | None], list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import torch
@@ -26,10 +27,9 @@ from laminar.train.job import Job, Route
 from laminar.train.snapshot import frozen_state
 from laminar.train.splitting import LANES, Branches, Pipeline
 from laminar.train.strategies import strategy
-from laminar.train.team import Team
 
 
-def _join(job: Job, told: dict[str, Any], rank: int) -> Team:
+def _join(job: Job, told: dict[str, Any], rank: int) -> StagedTeam:
     how = strategy(job.recipe.strategy)
     assert isinstance(how, Pipeline | Branches)
     grid, prepared = Grid(how.grid), Prepared.from_json(told)
@@ -50,8 +50,7 @@ def make_team(job: Job, how: Staged, grid: Grid, prepared: Prepared, joined: Joi
     training, judging = prepared.training, prepared.judging
     layouts: dict[str, Dims] = {**judging.layouts, **training.layouts}
     parts = Parts(layouts, here)
-    lanes = _together(prepared.fit.holders(), prepared.test.holders())
-    holders = Holders(lanes, job.model, parts)
+    holders = Holders(prepared.holders(), job.model, parts)
     tensors = _keep(job, holders, parts, lane)
     for placed in (training, judging):
         tensors |= {name: parts.own(name, tensor) for name, tensor in placed.traced.constants.items()}
@@ -74,11 +73,6 @@ def make_team(job: Job, how: Staged, grid: Grid, prepared: Prepared, joined: Joi
     return StagedTeam(grid, rank, joined.lines, module, parts, deferred(training), axis, holders)
 
 
-def _together(*several: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    names = dict.fromkeys(name for one in several for name in one)
-    return {name: tuple(sorted({lane for one in several for lane in one.get(name, ())})) for name in names}
-
-
 @torch.no_grad()
 def _keep(job: Job, holders: Holders, parts: Parts, lane: int) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
@@ -92,8 +86,16 @@ def _keep(job: Job, holders: Holders, parts: Parts, lane: int) -> dict[str, Tens
     return found
 
 
+def _told_at_the_end(team: StagedTeam) -> dict[str, Any] | None:
+    """What each lane did in the last whole step."""
+    every = [json.loads(one) for one in team.gather(json.dumps(team.spans()).encode())]
+    if team.rank:
+        return None
+    return {"event": "stages", "workers": every}
+
+
 def main() -> int:
-    return be_member(_join)
+    return be_member(_join, _told_at_the_end)
 
 
 if __name__ == "__main__":

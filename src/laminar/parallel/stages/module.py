@@ -13,7 +13,7 @@ from laminar.parallel.split.calls import Value
 from laminar.parallel.split.line import Line
 from laminar.parallel.stages.micro import Some, in_portions, micro_batches
 from laminar.parallel.stages.orders import Orders
-from laminar.parallel.stages.runner import Micro, Runner, Span
+from laminar.parallel.stages.runner import Micro, Runner
 from laminar.train.losses import LossOf
 
 
@@ -38,7 +38,8 @@ class StagedModule(nn.Module):
         self._place, self._parts = (rows.rank, rows.size) if rows is not None else (0, 1)
         self.rows = 0
         self._most = most
-        self.spans: list[Span] = []
+        self.spans: list[tuple[str, int, int, float, float]] = []  # of the last whole step
+        self._largest = 0
 
     @property
     def has_output(self) -> bool:
@@ -64,7 +65,9 @@ class StagedModule(nn.Module):
             for one in some
         ]
         outputs, losses = self._fit.run(self._orders[0](len(micros)), micros)
-        self.spans = self._fit.spans
+        if self.rows >= self._largest:
+            self._largest = self.rows
+            self.spans = [(*span.action, span.begin - self._fit.began, span.end - self._fit.began) for span in self._fit.spans]
         if not outputs:
             return None, 0.0
         loss = sum(loss * one.own_rows for loss, one in zip(losses, some, strict=True)) / count

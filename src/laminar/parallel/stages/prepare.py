@@ -39,6 +39,12 @@ class Prepared:
     rows: int  # the same of all of them
     batches: int  # micro-batches of a whole batch
 
+    def holders(self) -> dict[str, tuple[int, ...]]:
+        """Lanes that need each of the model's tensors, in training or when it is judged; the first one first."""
+        several = self.fit.holders(), self.test.holders()
+        names = dict.fromkeys(name for one in several for name in one)
+        return {name: tuple(sorted({lane for one in several for lane in one.get(name, ())})) for name in names}
+
     def to_json(self) -> dict[str, Any]:
         """What workers need of it."""
         return {
@@ -191,11 +197,12 @@ def _dealt(flow: Flow, block: Block, costs: Sequence[Cost], how: Branches, rows:
     spent, tolls = [], []
     for branch in block.branches:
         own = set(branch)
-        spent.append(sum(costs[i].both for i in branch))
+        spent.append([sum(costs[i].forward for i in branch), sum(costs[i].backward for i in branch)])
         needed = [value for value, maker in flow.needs(flow.with_what_they_need(branch)).items() if maker not in own]
         given = [flow.operations[i].call.name for i in branch if _leaves(flow, i, own)]
         values = [value for value in [*needed, *given] if not flow.several(value)]
-        tolls.append(sum(2 * sending(_bytes(flow.placed, value, rows), how.link) for value in values))
+        toll = sum(sending(_bytes(flow.placed, value, rows), how.link) for value in values)
+        tolls.append([toll, toll])
     return deal(spent, tolls, how.lanes)
 
 

@@ -79,6 +79,7 @@ class Runner:
         self._programs = {n: self._program(n, stage) for n, stage in enumerate(plan.stages) if stage.lane == lane}
         self.has_output = plan.stages[plan.last].lane == lane
         self.spans: list[Span] = []
+        self.began = 0.0
 
     def _program(self, number: int, stage: Stage) -> Program:
         gives = [*stage.gives, *([self._output] if number == self._plan.last else [])]
@@ -93,7 +94,7 @@ class Runner:
         self._outputs: dict[int, Tensor] = {}
         self._losses: dict[int, float] = {}
         self._received: list[Inbox] = []
-        self.spans = []
+        self.spans, self.began = [], time.perf_counter()
         self._expect(order)
         for action in order:
             self._do(action)

@@ -139,20 +139,25 @@ def _could_begin(
             yield free[lane], True, lane, late[lane][0]
 
 
-def ready(action: Action, done: Mapping[Action, float], stages: int) -> float | None:
-    """When everything that it needs is done; None: not yet."""
+Needs = Mapping[int, Sequence[int]]  # by stage: those whose values it takes
+
+
+def ready(action: Action, done: Mapping[Action, float], stages: int, needs: Needs | None = None) -> float | None:
+    """When everything that it needs is done; None: not yet. `needs`: None where each takes those of the one before it."""
     kind, stage, batch = action
+    before = ([stage - 1] if stage else []) if needs is None else needs[stage]
+    behind = ([stage + 1] if stage + 1 < stages else []) if needs is None else [other for other, some in needs.items() if stage in some]
     if kind == "forward":
-        needs = [Action("forward", stage - 1, batch)] if stage else []
+        wanted = [Action("forward", other, batch) for other in before]
     elif kind == "weights":
-        needs = [Action("inputs", stage, batch)]
+        wanted = [Action("inputs", stage, batch)]
     else:
-        needs = [Action("forward", stage, batch), *([Action(kind, stage + 1, batch)] if stage + 1 < stages else [])]
-    times = [done[need] for need in needs if need in done]
-    return max(times, default=0.0) if len(times) == len(needs) else None
+        wanted = [Action("forward", stage, batch), *(Action(kind, other, batch) for other in behind)]
+    times = [done[need] for need in wanted if need in done]
+    return max(times, default=0.0) if len(times) == len(wanted) else None
 
 
-def play(given: Sequence[Sequence[Action]], stages: int, cost: Cost | None = None) -> list[Played]:
+def play(given: Sequence[Sequence[Action]], stages: int, cost: Cost | None = None, needs: Needs | None = None) -> list[Played]:
     """When each action begins and ends. Stuck if they cannot be followed."""
     done: dict[Action, float] = {}
     free, at = [0.0] * len(given), [0] * len(given)
@@ -160,7 +165,7 @@ def play(given: Sequence[Sequence[Action]], stages: int, cost: Cost | None = Non
     while any(place < len(order) for place, order in zip(at, given, strict=True)):
         moved = False
         for lane, order in enumerate(given):
-            while at[lane] < len(order) and (begin := ready(order[at[lane]], done, stages)) is not None:
+            while at[lane] < len(order) and (begin := ready(order[at[lane]], done, stages, needs)) is not None:
                 action = order[at[lane]]
                 begin = max(begin, free[lane])
                 done[action] = free[lane] = begin + (cost or {}).get((action.kind, action.stage), USUAL[action.kind])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +51,10 @@ class StagedTeam(SplitTeam):
 
     def learn(self, learner: Learner, inputs: list[Tensor], targets: Tensor, share: float) -> tuple[Tensor | None, float]:
         return self._staged.learn(inputs, targets, learner.loss_of, share)
+
+    def spans(self) -> dict[str, Any]:
+        """What this worker did in the last whole step, and when."""
+        return {"rank": self.rank, "lane": self._lane, "spans": self._staged.spans}
 
     def sum(self, own: Sequence[float]) -> list[float]:
         """Of lanes, only the one that has the outputs has something to add."""
