@@ -35,6 +35,7 @@ class Ways:
     workers: int
     fewest: int  # without which it does not go on
     shrinks: bool  # does it go on with those that are left? Else with as many as before
+    doubles: bool  # are as many started on fewer machines, after one was lost?
     waits: bool  # for as many as `fewest` only, from the first
     losses: int  # after which it is no bad luck
     timeout: float
@@ -49,7 +50,8 @@ def run_team(job: Job, ways: Ways, description: Description, emit: Emit, staff: 
     notes: list[str] = []
     while True:
         if staff is not None:
-            size = staff.room(size, ways.fewest if ways.waits or notes else None)
+            room = staff.room(size, 1 if notes and ways.doubles else ways.fewest if ways.waits or notes else None)
+            size = size if ways.doubles else room
         ended = _attempt(job, ways, size, description, emit, staff)
         if isinstance(ended, Trained):
             ended.notes[:0] = notes

@@ -111,7 +111,7 @@ class ClusterProject:
 
     def leftovers(self) -> list[str]:
         """What is in the run's folder but should not be."""
-        known = {"events.jsonl", "run.json", "features", "finished", "tensorboard"}
+        known = {"events.jsonl", "run.json", "features", "finished", "tensorboard", "stages.svg"}
         return [path.name for path in self.folder.glob(".laminar/runs/*/*") if path.name not in known]
 
 

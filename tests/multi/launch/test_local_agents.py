@@ -56,6 +56,33 @@ def test_a_build_far_away_gets_its_project_sent(tmp_path: Path, strategy: str) -
     assert project.leftovers() == []
 
 
+@pytest.mark.usefixtures("far_away")
+@pytest.mark.parametrize("strategy", ["pipeline", 'mesh:mesh={ cols = 2 },split={ hidden = "cols" }'])
+def test_a_model_is_split_far_away(tmp_path: Path, strategy: str) -> None:
+    here, there = ClusterProject(tmp_path / "here"), ClusterProject(tmp_path / "there")
+    one, other = here.build(None, "solo", 1), there.build(LocalAgents(), strategy)
+    assert there.losses() == pytest.approx(here.losses(), abs=1e-5)
+    assert [layer.key for layer in one.layers] == [layer.key for layer in other.layers]
+    assert there.leftovers() == []
+
+
+def test_a_lost_agent_of_a_pipeline_is_replaced_and_it_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
+    project, launcher = ClusterProject(tmp_path / "p"), LocalAgents()
+    project.edit("epochs = 4", "epochs = 60")
+    killed: list[int] = []
+
+    def kill(event: dict[str, Any]) -> None:
+        if event["event"] == "checkpoint" and not killed:
+            killed.append(launcher.processes[1].pid)
+            launcher.processes[1].kill()
+
+    report = project.build(launcher, "pipeline", on_event=kill)
+    assert killed
+    assert "training went on from step" in notes(report)
+    assert "with 2 workers" in notes(report)
+    assert len(project.losses()) == 600, "no step twice, none missing"
+
+
 def test_an_agent_that_is_killed_in_the_middle_is_named_and_sync_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
     project, launcher = ClusterProject(tmp_path / "p"), LocalAgents()
     project.slow.touch()

@@ -31,6 +31,7 @@ def run_mesh(job: Job, how: Mesh, description: Description, emit: Emit, staff: S
         workers=grid.size,
         fewest=grid.size,
         shrinks=False,  # every worker has parts that nobody else has: a lost one is replaced
+        doubles=True,
         waits=False,
         losses=how.restarts,
         timeout=how.timeout,

@@ -33,6 +33,7 @@ def run_staged(job: Job, how: Staged, description: Description, emit: Emit, staf
         workers=grid.size,
         fewest=grid.size,
         shrinks=False,  # every worker has stages that nobody else has: a lost one is replaced
+        doubles=True,
         waits=False,
         losses=how.restarts,
         timeout=how.timeout,

@@ -6,7 +6,7 @@ gradients of those go the other way. A pipeline is a row of stages, branches are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,8 +54,11 @@ class Plan:
         return {name: tuple(sorted(lanes)) for name, lanes in found.items()}
 
     def to_json(self) -> dict[str, Any]:
-        stages = [[one.lane, one.operations, one.inputs, one.takes, one.gives, one.tensors] for one in self.stages]
-        return {"stages": stages, "lanes": self.lanes, "learns": sorted(self.learns), "last": self.last}
+        def names(values: Iterable[str]) -> list[str]:
+            return [str(value) for value in values]  # plain text, as messages have it
+
+        stages = [[s.lane, s.operations, names(s.inputs), names(s.takes), names(s.gives), s.tensors] for s in self.stages]
+        return {"stages": stages, "lanes": self.lanes, "learns": names(sorted(self.learns)), "last": self.last}
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Plan:

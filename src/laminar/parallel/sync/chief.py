@@ -27,6 +27,7 @@ def run_sync(job: Job, how: Sync, description: Description, emit: Emit, staff: S
         workers=how.workers,
         fewest=how.fewest,
         shrinks=not how.elastic,
+        doubles=False,
         waits=how.elastic,
         losses=DEATHS,
         timeout=how.timeout,
