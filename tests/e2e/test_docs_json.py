@@ -121,7 +121,7 @@ def test_every_verb_with_json_is_described() -> None:
     with_json = {
         verb for verb, (module, _) in VERBS.items() if "json" in __import__(f"laminar.cli.{module}", fromlist=["run"]).run.__annotations__
     }
-    assert set(SHAPES) == with_json
+    assert {verb.split(" --")[0] for verb in SHAPES} == with_json
     assert set(COMMANDS) == with_json
 
 
@@ -132,6 +132,21 @@ def test_the_shape_is_as_described(verb: str, session: Session, monkeypatch: pyt
         code, printed = session.run(f"laminar {line} --json")
         assert code == 0, printed
         assert list(differences(json.loads(printed), SHAPES[verb])) == []
+
+
+@pytest.mark.parametrize(
+    "strategy", ['kind = "mesh", mesh = { cols = 2 }, split = { batch = "cols" }', 'kind = "pipeline", batch_norm = "each"']
+)
+def test_the_shape_of_a_split(session: Session, tmp_path: Path, strategy: str) -> None:
+    import shutil
+
+    copy = tmp_path / "project"
+    shutil.copytree(session.start, copy)
+    stack = copy / "laminar.toml"
+    stack.write_text(stack.read_text().replace("threads = 1 }", f"threads = 1, strategy = {{ {strategy} }} }}"))
+    code, printed = Session(copy, tmp_path / "home", inside=True).run("laminar show strokes --split --json")
+    assert code == 0, printed
+    assert list(differences(json.loads(printed), SHAPES["show --split"])) == []
 
 
 def test_the_shape_of_findings(session: Session, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def show_split(layer: str, *, as_json: bool) -> None:
         print_json(found)
         return
     axes = " x ".join(f"{axis} {count}" for axis, count in found["mesh"].items())
-    staged = "stages" in found
+    staged = bool(found["stages"])
     what = f"{found['kind']}{f' of meshes {axes}' if axes else ''}" if staged else axes
     say(f"{found['layer']}: {found['workers']} workers ({what}), batch {found['batch']}")
     if staged:
@@ -25,7 +25,7 @@ def show_split(layer: str, *, as_json: bool) -> None:
     table(
         "",
         ["module", "kind", *(["stage"] if staged else []), "tensors", "output", "forward", "backward", "gradients", "why"],
-        [_row(module) for module in found["modules"] if module["output"] or module["tensors"] or module["path"]],
+        [_row(module, staged=staged) for module in found["modules"] if module["output"] or module["tensors"] or module["path"]],
         right=["forward", "backward", "gradients"],
     )
     keeps = f"keeps {'at most ' if staged else ''}{found['kept']:.0%} of the model's numbers"
@@ -47,10 +47,10 @@ def _stages(found: dict[str, Any]) -> None:
     say(f"{often}workers would be idle {100 * found['idle']:.0f} % of a step, by the measured times of operators")
 
 
-def _row(module: dict[str, Any]) -> list[str]:
+def _row(module: dict[str, Any], *, staged: bool) -> list[str]:
     depth = module["path"].count(".")
     name = "  " * depth + module["path"].rpartition(".")[2] if module["path"] else "(the model)"
     tensors = ", ".join(f"{tensor} {dims}" for tensor, dims in module["tensors"].items())
     sent = [size(module[key]) if module[key] else "-" for key in ("forward", "backward", "gradients")]
-    stages = [", ".join(map(str, module["stages"]))] if "stages" in module else []
+    stages = [", ".join(map(str, module["stages"]))] if staged else []
     return [name, module["kind"], *stages, tensors, module["output"], *sent, module["why"]]

@@ -14,6 +14,7 @@ from laminar.parallel.split.grid import Grid
 from laminar.parallel.split.place import Placed
 from laminar.parallel.split.prepare import place_job, rules_of
 from laminar.parallel.split.traffic import Traffic, traffic
+from laminar.stack.key import located
 from laminar.stack.make import make
 from laminar.stack.open_job import prepare_job
 from laminar.stack.parents import resolve
@@ -42,12 +43,15 @@ def describe_split(file: StackFile, store: Store, name: str) -> dict[str, Any]:
     data = open_data(file.spec.data[layer.data], file.root, cache=fingerprint_folder(store))
     made = make(file, store, layer, resolve(file, store, layer, parent_of(file.spec, layer)), data)
     job = prepare_job(file, store, layer, made, data, store.root / "tmp" / "split").job
-    if isinstance(how, Mesh):
-        training, _ = place_job(job, rules_of(how))
-        return describe_placed(job, training, how)
-    from laminar.parallel.stages.describe import describe_staged
+    try:
+        if isinstance(how, Mesh):
+            training, _ = place_job(job, rules_of(how))
+            return describe_placed(job, training, how)
+        from laminar.parallel.stages.describe import describe_staged
 
-    return describe_staged(job, how)
+        return describe_staged(job, how)
+    except LaminarError as error:
+        raise located(error, file.where_layer(name), f"layer {name}") from error
 
 
 def describe_placed(job: Job, placed: Placed, how: Mesh) -> dict[str, Any]:
@@ -68,6 +72,11 @@ def describe_placed(job: Job, placed: Placed, how: Mesh) -> dict[str, Any]:
         "output": most.output.forward + most.output.backward,
         "sent_per_step": most.step,
         "kept": round(kept / max(1, sum(whole.values())), 4),  # of the model's numbers, by each worker
+        "kind": how.kind,
+        "schedule": "",
+        "microbatches": 1,
+        "stages": [],  # parallel/stages/describe.py has some
+        "idle": 0.0,
     }
 
 
@@ -92,6 +101,7 @@ def describe_module(path: str, module: nn.Module, placed: Placed, sent: Traffic,
         "backward": sum(one.backward for one in operators),
         "gradients": sum(size for name, size in sent.gradients.items() if name.startswith(prefix) and name.removeprefix(prefix) in own),
         "why": "; ".join(dict.fromkeys(one.why for one in operators if one.why)),
+        "stages": list[int](),
     }
 
 

@@ -10,7 +10,7 @@ from laminar.parallel.crew import Staff
 from laminar.parallel.split.chief import refuse
 from laminar.parallel.split.grid import Grid
 from laminar.parallel.split.lines import lay
-from laminar.parallel.stages.picture import idle, picture
+from laminar.parallel.stages.picture import MESSAGE, idle, picture
 from laminar.parallel.stages.posts import routes
 from laminar.parallel.stages.prepare import Staged, prepare
 from laminar.parallel.team_chief import Ways, run_team
@@ -42,7 +42,7 @@ def run_staged(job: Job, how: Staged, description: Description, emit: Emit, staf
     drawn: list[str] = []
 
     def listen(event: dict[str, Any]) -> None:
-        if event.get("event") == "stages":
+        if event.get("event") == MESSAGE:
             drawn.append(draw(job, how, event["workers"]))
         else:
             emit(event)

@@ -18,6 +18,7 @@ from laminar.parallel.split.whole import Parts
 from laminar.parallel.stages.holders import Holders
 from laminar.parallel.stages.module import StagedModule
 from laminar.parallel.stages.orders import judging_order, training_order
+from laminar.parallel.stages.picture import MESSAGE
 from laminar.parallel.stages.posts import mail, routes
 from laminar.parallel.stages.prepare import Prepared, Staged
 from laminar.parallel.stages.runner import Runner
@@ -91,7 +92,7 @@ def _told_at_the_end(team: StagedTeam) -> dict[str, Any] | None:
     every = [json.loads(one) for one in team.gather(json.dumps(team.spans()).encode())]
     if team.rank:
         return None
-    return {"event": "stages", "workers": every}
+    return {"event": MESSAGE, "workers": every}
 
 
 def main() -> int:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
+MESSAGE: Final = "stages"  # of a worker to the chief, with what there is to draw
+
 WIDTH, ROW, LEFT, TOP = 1200, 44, 90, 40
 _COLOURS: Final = {"forward": "#4c78a8", "backward": "#e45756", "inputs": "#f58518", "weights": "#eeca3b"}
 _TEXT: Final = 'font-family="system-ui, sans-serif" font-size="12"'
