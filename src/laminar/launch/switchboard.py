@@ -98,12 +98,13 @@ class Switchboard:
         while len(self.here) < wanted and time.monotonic() - since < patience:
             self.turn(0.1)
             if len(self.troubles) + len(self.here) >= self.wanted and not self.launcher.comes_back():
-                break  # nobody else will come
-        there = len(self.here)
+                break
+        there, waited = len(self.here), time.monotonic() - since
         if there < (fewest if fewest is not None else wanted if first else 1):
             raise LaminarError(
                 "L406",
-                f"{many(there, 'worker')} of {wanted} came within {time.monotonic() - since:.0f} s on {self.launcher.name}{self.why()}",
+                f"{many(there, 'worker')} of {wanted} {'came' if first else 'remained'} on {self.launcher.name}"
+                f"{f' within {waited:.0f} s' if waited >= patience else ', and no other will come'}{self.why()}",
                 hint="laminar cluster check; or ask for fewer with --workers",
             )
         return min(there, wanted)
