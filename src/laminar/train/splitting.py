@@ -53,6 +53,8 @@ class SplitStrategy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             raise ValueError(f"strategy.port is {self.port}, but must be 1 to 65535")
         if not (self.timeout > 0 and math.isfinite(self.timeout)):
             raise ValueError(f"strategy.timeout is {self.timeout}, but must be seconds above 0")
+        if not 0 <= self.workers <= 4096:
+            raise ValueError(f"strategy.workers is {self.workers}, but must be 1 to 4096, or 0 for as many as are needed")
         if self.restarts < 0:
             raise ValueError(f"strategy.restarts is {self.restarts}, but must be 0 or more")
 
@@ -129,7 +131,9 @@ class Pipeline(OnMesh, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         """Statistics of micro-batches are others than those of batches; nothing else is."""
         if self.batch_norm != "each":
             return None
-        return {"kind": self.kind, "microbatches": self.microbatches or 4 * self.lanes, "batch_norm": "each"}
+        found = {"kind": self.kind, "microbatches": self.microbatches or 4 * self.lanes, "batch_norm": "each"}
+        parts = self.mesh[self.split["batch"]] if "batch" in self.split else 1
+        return found | ({"parts": parts} if parts > 1 else {})  # micro-batches of a short batch have other sizes
 
     def batches(self, rows: int) -> int:
         """Micro-batches of a batch of so many rows (for each who shares it)."""
@@ -146,7 +150,9 @@ class Pipeline(OnMesh, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         if rest:
             raise ValueError(f"strategy.workers is {self.workers}, but must be a multiple of {size}, the workers of the mesh of a stage")
         stages = self.stages or (len(self.cut) + 1 if self.cut else self._loops * (lanes or 2))
-        lanes = lanes or (stages // 2 if looped and stages > 1 else stages)
+        if looped and not lanes and (stages < 4 or stages % 2):
+            raise ValueError(f'strategy.stages is {stages}, but must be 4, 6, 8 ... with schedule = "interleaved"; or say how many workers')
+        lanes = lanes or (stages // 2 if looped else stages)
         if not 1 <= stages <= 4096:
             raise ValueError(f"strategy.stages is {stages}, but must be 1 to 4096")
         if stages % lanes if looped else stages != lanes:
@@ -169,8 +175,8 @@ class Branches(OnMesh, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     def __post_init__(self) -> None:
         super().__post_init__()
         size = math.prod(self.mesh.values())
-        if self.lanes < 0:
-            raise ValueError(f"strategy.lanes is {self.lanes}, but must be 1 or more, or 0 for what the workers make")
+        if not 0 <= self.lanes <= 4096:
+            raise ValueError(f"strategy.lanes is {self.lanes}, but must be 1 to 4096, or 0 for what the workers make")
         msgspec.structs.force_setattr(self, "lanes", self.lanes or (self.workers // size if self.workers else 2) or 1)
         self._count_workers("lanes and mesh make")
 

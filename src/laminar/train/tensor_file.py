@@ -28,6 +28,11 @@ _NAMES: Final = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
     torch.complex64: "C64",
+    torch.uint16: "U16",
+    torch.uint32: "U32",
+    torch.uint64: "U64",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e5m2: "F8_E5M2",
 }
 _DTYPES: Final = {name: dtype for dtype, name in _NAMES.items()}
 ALIGNED: Final = 8  # bytes, at which the tensors begin
@@ -93,7 +98,8 @@ class Stored(Mapping[str, Tensor]):
         if found.numel():
             with open(self._path, "rb") as file:
                 file.seek(self._begin + entry["data_offsets"][0])
-                file.readinto(_bytes(found.view(-1)))
+                if file.readinto(_bytes(found.view(-1))) != found.nbytes:
+                    raise EOFError(f"{self._path} ends before its tensor '{name}' does")
         return found
 
     def __iter__(self) -> Iterator[str]:

@@ -181,5 +181,22 @@ def test_one_weight_in_two_places(split: dict[str, str]) -> None:
     check((Tied(), words()), TWO, split)
 
 
+class Counting(nn.Module):
+    """The number of rows as a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.head = nn.Linear(784, 16), nn.Linear(16, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(torch.relu(self.inner(x.flatten(1)) * 4 / x.shape[0]))
+        return out
+
+
+@pytest.mark.parametrize("split", [{"batch": "cols"}, {"hidden": "cols"}])
+def test_the_number_of_rows_as_a_number(split: dict[str, str]) -> None:
+    check((Counting(), images()), TWO, split)
+
+
 def test_rows_that_cannot_be_shared_evenly() -> None:
     check((Cnn(), images(7)), {"rows": 3}, {"batch": "rows"})

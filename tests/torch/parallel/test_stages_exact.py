@@ -167,7 +167,8 @@ def made(model: nn.Module, x: Tensor) -> tuple[nn.Module, Tensor]:
 @pytest.mark.parametrize(("stages", "microbatches"), [(2, 4), (4, 4), (4, 5), (2, 1), (4, 12)])
 def test_mlp(tmp_path: Path, schedule: Any, stages: int, microbatches: int) -> None:
     model, x = made(deep(), images(ROWS))
-    prepared = check(model, x, Pipeline(stages=stages, microbatches=microbatches, schedule=schedule), tmp_path, clip=0.5)
+    workers = 2 if schedule == "interleaved" else stages
+    prepared = check(model, x, Pipeline(stages=stages, workers=workers, microbatches=microbatches, schedule=schedule), tmp_path, clip=0.5)
     assert len(prepared.fit.stages) == stages
 
 
@@ -267,6 +268,119 @@ def test_blocks_in_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     prepared = check(Two(), images(ROWS), Branches(lanes=3), tmp_path)
     assert len({stage.lane for stage in prepared.fit.stages}) == 3
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.head = nn.GRU(28, 8, batch_first=True), nn.Linear(8, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.rnn(x.flatten(1, 2))[0].mean(1))
+        return out
+
+
+def test_rows_that_are_for_themselves_in_operators_without_a_rule(tmp_path: Path) -> None:
+    check(Recurrent(), images(ROWS), Pipeline(stages=2, microbatches=3), tmp_path)
+
+
+def _changed(change: Any) -> nn.Module:
+    """A model that does something between its two products."""
+
+    class Changed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.head = nn.Linear(784, 16), nn.Linear(16, 10)
+            self.register_buffer("seen", torch.zeros(()))
+
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = self.head(change(self, self.inner(x.flatten(1))))
+            return out
+
+    return Changed()
+
+
+def _counted(self: Any, h: Tensor) -> Tensor:
+    if self.training:
+        self.seen.add_(1)
+    return h
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda _, h: h - h.mean(0, keepdim=True), "mixes the rows of a batch"),
+        (lambda _, h: (h @ h.t()).softmax(1) @ h, "mixes the rows of a batch"),
+        (lambda _, h: h / h.norm(), "mixes the rows of a batch"),
+        (lambda _, h: h * h.max(), "mixes the rows of a batch"),
+        (lambda _, h: h * torch.arange(h.shape[0])[:, None], "mixes the rows of a batch"),
+        (lambda _, h: h.flip(0), "mixes the rows of a batch"),
+        (lambda _, h: h * 4 / h.shape[0], "mixes the rows of a batch"),
+        (_counted, "writes into a buffer"),
+    ],
+)
+def test_what_needs_whole_batches_is_refused(tmp_path: Path, change: Any, said: str) -> None:
+    assert said in refused(_changed(change), images(ROWS), Pipeline(stages=2, microbatches=3), tmp_path)
+
+
+def test_a_batch_norm_that_two_lanes_would_write_into(tmp_path: Path) -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm2d(1)
+            self.one, self.two, self.head = nn.Conv2d(1, 4, 3), nn.Conv2d(1, 4, 3), nn.Linear(8, 10)
+
+        def forward(self, x: Tensor) -> Tensor:
+            both = [self.one(self.norm(torch.relu(x))), self.two(self.norm(torch.tanh(x)))]
+            out: Tensor = self.head(torch.cat(both, 1).mean((2, 3)))
+            return out
+
+    assert "is written into in 2 places" in refused(Twice(), images(ROWS), Branches(lanes=2), tmp_path)
+
+
+def test_a_random_value_is_drawn_once(tmp_path: Path) -> None:
+    class Noise(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.head = nn.Linear(784, 16), nn.Linear(16, 10)
+
+        def forward(self, x: Tensor) -> Tensor:
+            noise = torch.rand(16)
+            out: Tensor = self.head(torch.relu(self.inner(x.flatten(1)) + noise) - noise)
+            return out
+
+    how = Pipeline(cut=["head"], microbatches=3)
+    y = torch.zeros(ROWS, dtype=torch.int64)
+    plan = prepare(a_job(Noise(), images(ROWS), y, tmp_path, strategy=how), how).fit
+    drawn = [stage for stage in plan.stages if any("rand" in str(value) for value in [*stage.gives, *stage.takes])]
+    makers = [n for n, stage in enumerate(plan.stages) if "rand" in " ".join(stage.gives)]
+    assert len(makers) <= 1 and len(drawn) in (0, 2)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"schedule": "interleaved", "stages": 2},
+        {"schedule": "interleaved", "stages": 5},
+        {"stages": -1},
+        {"workers": -2},
+        {"microbatches": -1},
+        {"mesh": {"lanes": 2}},
+    ],
+)
+def test_settings_that_mean_nothing(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="strategy"):
+        Pipeline(**settings)
+    if "workers" in settings:
+        with pytest.raises(ValueError, match=r"strategy\.workers is -2"):
+            Branches(**settings)
+
+
+def test_sizes_of_micro_batches_are_in_the_key_with_their_statistics() -> None:
+    one = Pipeline(microbatches=4, batch_norm="each")
+    other = Pipeline(microbatches=4, batch_norm="each", mesh={"r": 3}, split={"batch": "r"})
+    assert one.key_fields() != other.key_fields()
+    assert Pipeline(microbatches=4).key_fields() is None
 
 
 def refused(model: nn.Module, x: Tensor, how: Pipeline | Branches, folder: Path) -> str:

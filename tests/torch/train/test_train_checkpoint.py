@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from train_jobs import Crash, job, same_bits, stop_at, tensors
 
 from laminar.core import atomic
@@ -172,3 +173,16 @@ def test_tensors_that_are_not_contiguous_or_empty(tmp_path: Path) -> None:
     assert torch.equal(saved.tensors["t"], tensor)
     assert saved.tensors["none"].shape == (0, 3)
     assert saved.tensors["one"] == 2
+
+
+def test_every_kind_of_number_can_be_kept(tmp_path: Path) -> None:
+    kinds = [torch.uint16, torch.uint64, torch.int8, torch.bfloat16, torch.float64, torch.bool, torch.float8_e5m2]
+    tensors = {str(kind): torch.ones(3).to(kind) for kind in kinds}
+    checkpoint.write(tmp_path, 1, tensors, {})
+    saved, _ = checkpoint.newest(tmp_path)
+    assert saved is not None
+    for name, tensor in tensors.items():
+        assert saved.tensors[name].dtype == tensor.dtype
+        assert torch.equal(saved.tensors[name].float(), tensor.float())
+    with safe_open(tmp_path / saved.file, "pt") as file:  # as the library reads it
+        assert torch.equal(file.get_tensor("torch.uint16").float(), torch.ones(3))

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from laminar.model.graph_ops import operator_called
-from laminar.parallel.split.dims import Atom
+from laminar.parallel.split.dims import ROWS, Atom
 
 ITEM: Final = "_operator.getitem"
 
@@ -47,6 +47,13 @@ class Call:
         found = self.function
         assert isinstance(found, OpOverload)
         return found._schema
+
+    @property
+    def counts_rows(self) -> bool:
+        """Is the number of rows of a batch, or a multiple of it, among its arguments?"""
+        found: list[bool] = []
+        mapped((self.args, self.kwargs), lambda one: found.append(isinstance(one, int) and bool(one) and one % ROWS == 0))
+        return any(found)
 
     @property
     def operands(self) -> tuple[Value, ...]:

@@ -281,6 +281,8 @@ class Placer:
         return tuple(found)
 
     def _operator(self, call: Call, rule: Rule) -> None:
+        from laminar.parallel.split.ops.pointwise import all_whole
+
         operands = call.operands
         if call.target == ITEM:
             self.values[call.name] = [self.values[operands[0]][call.args[1]]]
@@ -288,6 +290,8 @@ class Placer:
             return
         site = Site(self, call, operands)
         made = rule(site)
+        if not made.run and call.counts_rows:  # the number of all rows, which no worker has where they are split
+            made = all_whole(site)
         for operand, needs in zip(operands, made.needs, strict=True):
             name = self.traced.tensors.get(operand)
             if name is not None and name not in self.layouts:

@@ -151,7 +151,7 @@ class _Reader:
         if not isinstance(size, torch.SymInt):
             return int(size)
         number = size.node.expr.subs(self._symbol, ROWS)
-        if not number.is_Integer:
+        if not number.is_Integer or (size.node.expr.has(self._symbol) and int(number) % ROWS):
             raise _cannot(f"one of its sizes is {size.node.expr}, which does not follow from the rows of a batch alone")
         return int(number)
 

@@ -10,6 +10,7 @@ from laminar.parallel.split.calls import Value
 from laminar.parallel.split.place import Operation, Placed
 
 _RANDOM: Final = ("dropout", "attention")  # kernels that draw
+_DRAWS: Final = "nondeterministic_seeded"  # torch's tag for operators that do
 
 
 @final
@@ -29,7 +30,7 @@ class Flow:
         found: set[int] = set()
         for i, op in enumerate(self.operations):
             fixed = all(node in self._tensors or self.maker.get(node) in found for node in op.operands)
-            if fixed and op.run not in _RANDOM and not writes(op):
+            if fixed and not draws(op) and not writes(op):
                 found.add(i)
         return frozenset(found)
 
@@ -99,10 +100,22 @@ def writes(op: Operation) -> bool:
     return op.run != "item" and bool(op.call.schema.is_mutable)
 
 
+def draws(op: Operation) -> bool:
+    """Is it random?"""
+    return op.run in _RANDOM or (op.run != "item" and any(tag.name == _DRAWS for tag in getattr(op.call.function, "tags", ())))
+
+
 def of_a_batch(op: Operation) -> bool:
-    """Does it take statistics over the rows of a batch?"""
+    """Does it normalise by statistics over the rows of a batch?"""
     if "batch_norm" not in op.call.target:
         return False
     names = [argument.name for argument in op.call.schema.arguments]
     given = dict(zip(names, op.call.args, strict=False)) | op.call.kwargs
     return bool(given.get("training", given.get("train", False)))
+
+
+def written(op: Operation) -> list[Value]:
+    """What it writes into; of batch norms, their running statistics."""
+    if of_a_batch(op):
+        return [one for one in op.call.args[3:5] if isinstance(one, Value)]
+    return [one for one in op.call.args[:1] if isinstance(one, Value)] if writes(op) else []

@@ -51,7 +51,7 @@ def make_team(job: Job, how: Staged, grid: Grid, prepared: Prepared, joined: Joi
     training, judging = prepared.training, prepared.judging
     layouts: dict[str, Dims] = {**judging.layouts, **training.layouts}
     parts = Parts(layouts, here)
-    holders = Holders(prepared.holders(), job.model, parts)
+    holders = Holders(prepared.holders(), prepared.fit.holders(), job.model, parts)
     tensors = _keep(job, holders, parts, lane)
     for placed in (training, judging):
         tensors |= {name: parts.own(name, tensor) for name, tensor in placed.traced.constants.items()}

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from torch import Tensor
 
@@ -14,18 +14,20 @@ from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.parallel.split.calls import Value
 from laminar.parallel.split.dims import local_sizes
-from laminar.parallel.split.place import Placed
+from laminar.parallel.split.place import Operation, Placed
 from laminar.parallel.split.prepare import place_job, rules_of, some_samples
 from laminar.parallel.stages.branches import Block, deal, find_blocks, stages_of
 from laminar.parallel.stages.cut import TooFew, cut_evenly
-from laminar.parallel.stages.flow import Flow, of_a_batch
+from laminar.parallel.stages.flow import Flow, of_a_batch, writes, written
 from laminar.parallel.stages.measure import Cost, measure, sending
+from laminar.parallel.stages.mixing import mixing
 from laminar.parallel.stages.plan import Plan, make_plan
 from laminar.train.job import Job
 from laminar.train.snapshot import trainable
 from laminar.train.splitting import Branches, Pipeline
 
 Staged = Pipeline | Branches
+MIXED: Final = 8  # samples by which it is seen whether rows are mixed
 
 
 @dataclass(frozen=True)
@@ -74,31 +76,68 @@ def prepare(job: Job, how: Staged) -> Prepared:
             f"a batch has {rows} rows, which cannot be {batches} micro-batches{f' for {parts} workers' if parts > 1 else ''}",
             hint=f"microbatches = {max(1, rows // parts)} or fewer, or a larger batch",
         )
-    refuse_batch_norms(training, how, batches)
     most = -(-rows // (parts * batches))
     trained = trainable(job.model)
     flow, judged = Flow(training, trained), Flow(judging, trained)
     threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // how.workers)
     tensors: dict[str, Tensor] = dict([*job.model.named_parameters(), *job.model.named_buffers()])
-    costs = measure(flow, tensors, some_samples(job, most * parts), threads=threads)
+    examples = some_samples(job, most * parts)
+    if isinstance(how, Pipeline):
+        refuse_mixing(flow, how, batches, tensors, some_samples(job, max(4, min(MIXED, most * parts))))
+    costs = measure(flow, tensors, examples, threads=threads)
     if isinstance(how, Pipeline):
         kept = [path for path, _ in job.model.named_modules() if path] if job.fit is not None else []
         fit, test = _pipeline(flow, judged, costs, how, most * parts, kept)
     else:
         fit, test = _branches(flow, judged, costs, how, most * parts)
+    refuse_two_writers(flow, fit)
     return Prepared(training, judging, fit, test, costs, most, most * parts, batches)
 
 
-def refuse_batch_norms(training: Placed, how: Staged, batches: int) -> None:
-    if not isinstance(how, Pipeline) or batches == 1 or how.batch_norm == "each":
+def refuse_mixing(flow: Flow, how: Pipeline, batches: int, tensors: Mapping[str, Tensor], examples: Sequence[Tensor]) -> None:
+    """Micro-batches give what a batch gives only if no row needs others."""
+    if batches == 1:
         return
-    found = [op.call.path for op in training.operations if of_a_batch(op)]
-    if found:
+    norms = [op for op in flow.operations if of_a_batch(op)]
+    if norms and how.batch_norm == "refuse":
         raise LaminarError(
             "L012",
-            f"'{found[0]}' takes its statistics from a batch, and a pipeline has only micro-batches at a time ({batches} of each)",
+            f"'{norms[0].call.path}' takes its statistics from a batch, and a pipeline has only micro-batches at a time, {batches} of each",
             hint='batch_norm = "each" takes those of micro-batches (not the layer that one process makes); or another norm, or freeze it',
         )
+    counters = {op.call.path for op in norms}
+    for op in flow.operations:
+        if writes(op) and op.call.path not in counters:
+            raise _not_by_rows(op, "writes into a buffer each time it is run")
+    for op in mixing(flow, tensors, examples):
+        if not of_a_batch(op):
+            raise _not_by_rows(op, "mixes the rows of a batch")
+
+
+def _not_by_rows(op: Operation, what: str) -> LaminarError:
+    where = f"'{op.call.path}'" if op.call.path else "the model"
+    return LaminarError(
+        "L012",
+        f"{where} {what} ({op.call.target.removeprefix('torch.ops.')}), and a pipeline has only micro-batches at a time",
+        hint='microbatches = 1 has whole batches; or strategy = "sync", or a mesh',
+    )
+
+
+def refuse_two_writers(flow: Flow, plan: Plan) -> None:
+    """A buffer that two lanes write into would be another one in each."""
+    lanes: dict[str, dict[int, str]] = {}
+    for stage in plan.stages:
+        for op in (flow.operations[i] for i in stage.operations):
+            for node in written(op):
+                if node in flow.placed.traced.tensors:
+                    lanes.setdefault(flow.placed.traced.tensors[node], {})[stage.lane] = op.call.path
+    for name, found in lanes.items():
+        if len(found) > 1:
+            raise LaminarError(
+                "L012",
+                f"'{name}' is written into in {len(found)} places that are with different workers ({', '.join(map(repr, found.values()))})",
+                hint="freeze the module, give each place a module of its own, or cut so that both are in one stage",
+            )
 
 
 def _pipeline(flow: Flow, judged: Flow, costs: Sequence[Cost], how: Pipeline, rows: int, kept: Sequence[str]) -> tuple[Plan, Plan]:

@@ -87,7 +87,8 @@ class Runner:
 
     def run(self, order: Sequence[Action], micros: Sequence[Micro]) -> tuple[list[Tensor], list[float]]:
         """Outputs and losses of the micro-batches, in order, where this lane has them."""
-        self._micros, self._learning = micros, any(action.kind != "forward" for action in order)
+        self._micros: Sequence[Micro] = micros
+        self._learning = any(action.kind != "forward" for action in order)
         self._held: dict[tuple[int, int], Held] = {}
         self._here_values: dict[tuple[Edge, int], Tensor] = {}
         self._here_grads: dict[tuple[Edge, int], Tensor] = {}
@@ -100,8 +101,9 @@ class Runner:
             self._do(action)
         for inbox in self._received:  # only now: what was received is looked at on the way back, too
             inbox.release()
-        numbers = sorted(self._outputs)
-        return [self._outputs[b] for b in numbers], [self._losses[b] for b in numbers if b in self._losses]
+        outputs, losses = self._outputs, self._losses
+        self._micros, self._outputs, self._received = [], {}, []  # nothing of a batch is kept until the next
+        return [outputs[b] for b in sorted(outputs)], [losses[b] for b in sorted(losses)]
 
     def _expect(self, order: Sequence[Action]) -> None:
         for action in order:

@@ -78,8 +78,8 @@ def _sum(same: list[Sent]) -> Sent:
 
 
 def _shared(prepared: Prepared, lane: int, at: At, trains: Callable[[str], bool]) -> int:
-    placed, total = prepared.training, 0
+    placed, total, trained = prepared.training, 0, prepared.fit.holders()
     for name, lanes in prepared.holders().items():
-        if lane in lanes and len(lanes) > 1 and trains(name):
+        if lane in lanes and len(lanes) > 1 and trains(name) and name in trained:
             total += (len(lanes) - 1) * 4 * prod(local_sizes(placed.layouts[name], at, placed.mesh, 0))
     return total
