@@ -4,7 +4,7 @@
     LAMINAR_DATA=… python benchmarks/stages.py --memory
 
 `laminar build` on samples of Fashion-MNIST with sgd, by one process on one thread and by two workers on one thread each, in turns:
-mlp       sixteen hidden layers of 1024, batch 1024; a pipeline of 2 stages and 8 micro-batches. The limit is 2·8/9 = 1.78; wanted: 0.9 of it
+mlp       sixteen hidden layers of 1024, batch 1024; a pipeline of 2 stages, 8 micro-batches. The limit is 2·8/9 = 1.78; wanted: 0.9 of it
 cnn       nine 3x3 convolutions of 32 channels, batch 128; the same pipeline
 branches  two Inception-like blocks of four branches; two lanes. Wanted: 1.6
 A figure is samples/s of an epoch of training, as the run's events tell it: the median over the epochs but the first. Beside it stands
