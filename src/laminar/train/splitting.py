@@ -71,6 +71,11 @@ class OnMesh(SplitStrategy, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Axes and sizes of the grid of all workers."""
         return dict(self.mesh)
 
+    @property
+    def parts(self) -> int:
+        """How many share the rows of a batch."""
+        return self.mesh[self.split["batch"]] if "batch" in self.split else 1
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for axis, size in self.mesh.items():
@@ -132,8 +137,7 @@ class Pipeline(OnMesh, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         if self.batch_norm != "each":
             return None
         found = {"kind": self.kind, "microbatches": self.microbatches or 4 * self.lanes, "batch_norm": "each"}
-        parts = self.mesh[self.split["batch"]] if "batch" in self.split else 1
-        return found | ({"parts": parts} if parts > 1 else {})  # micro-batches of a short batch have other sizes
+        return found | ({"parts": self.parts} if self.parts > 1 else {})  # micro-batches of a short batch have other sizes
 
     def batches(self, rows: int) -> int:
         """Micro-batches of a batch of so many rows (for each who shares it)."""

@@ -41,7 +41,7 @@ def run_mesh(job: Job, how: Mesh, description: Description, emit: Emit, staff: S
 
 
 def refuse(job: Job, how: OnMesh) -> None:
-    parts = how.mesh[how.split["batch"]] if "batch" in how.split else 1
+    parts = how.parts
     for what, size in (("train.batch is", job.recipe.batch), ("the number of samples is", len(job.data.train))):
         if size < parts:
             raise LaminarError(

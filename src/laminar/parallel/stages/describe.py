@@ -24,7 +24,7 @@ def describe_staged(job: Job, how: Staged) -> dict[str, Any]:
     refuse(job, how)
     prepared, trained = prepare(job, how), trainable(job.model)
     rows = min(job.recipe.batch, len(job.data.train))
-    parts = how.mesh[how.split["batch"]] if "batch" in how.split else 1
+    parts = how.parts
     places = [dict(zip(how.mesh, at, strict=True)) for at in product(*map(range, how.mesh.values()))]
     most = [
         max((lane_traffic(prepared, lane, at, rows, parts, lambda one: one in trained) for at in places), key=lambda one: one.step)

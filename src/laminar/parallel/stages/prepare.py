@@ -67,7 +67,7 @@ class Prepared:
 def prepare(job: Job, how: Staged) -> Prepared:
     """L012 for what this model does not allow."""
     training, judging = place_job(job, rules_of(how))
-    parts = how.mesh[how.split["batch"]] if "batch" in how.split else 1
+    parts = how.parts
     rows = min(job.recipe.batch, len(job.data.train))
     batches = how.batches(rows // parts) if isinstance(how, Pipeline) else 1
     if rows < parts * batches:
