@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -71,15 +71,31 @@ def run(
 
         show_plan(file, plan(file, store, targets=layers or None, force=force), as_json=json)
         return
-    from laminar.cli.progress import progress
-
     if gone is not None:
         same_run(file, store, gone)
     options = {"on": place(on), "strategy": strategy, "workers": workers, "elastic": elastic, "compress": compress}
+    run_build(file, store, layers, on=on, start_timeout=start_timeout, options=options, force=force, quiet=quiet, json=json)
+
+
+def run_build(
+    file: StackFile,
+    store: Store,
+    layers: list[str] | None,
+    *,
+    on: str | None,
+    start_timeout: float | None = None,
+    options: dict[str, Any] | None = None,
+    force: bool,
+    quiet: bool,
+    json: bool,
+) -> None:
+    """Build with progress, and show what came of it."""
+    from laminar.cli.progress import progress
+
     showing = progress(quiet=quiet, workers=workers_of(file))
     keep_freed_memory()
     try:
-        with sigterm_as_ctrl_c(), showing as emit, cluster(file, on, start_timeout, options) as how:
+        with sigterm_as_ctrl_c(), showing as emit, cluster(file, store, on, start_timeout, options) as how:
             soon = how.soon if how is not None else None
             report = build(file, store, targets=layers or None, force=force, emit=emit, how=how, soon=soon)
     except KeyboardInterrupt:

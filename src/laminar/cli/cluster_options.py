@@ -11,9 +11,12 @@ import typer
 
 from laminar.core.errors import LaminarError
 from laminar.stack.read import StackFile
+from laminar.store.store import Store
+from laminar.train.on_grid import Grid
 from laminar.train.strategies import Solo, strategy
 
 if TYPE_CHECKING:
+    from laminar.grid.train import OnGrid
     from laminar.launch.on_cluster import OnCluster
 
 On = Annotated[
@@ -21,7 +24,7 @@ On = Annotated[
     typer.Option(
         "--on",
         metavar="WHERE",
-        help="Where workers run: local, ray, ray://HOST:10001, spark, spark://HOST:7077, or env (torchrun, Slurm).",
+        help="Where workers run: local, ray, ray://HOST:10001, spark, spark://HOST:7077, env (torchrun, Slurm), or grid://HOST:8787.",
     ),
 ]
 StartTimeout = Annotated[
@@ -57,12 +60,15 @@ def other_rank(on: str | None) -> bool:
 
 @contextmanager
 def cluster(
-    file: StackFile, on: str | None, starting: float | None, options: Mapping[str, Any] | None = None
-) -> Iterator[OnCluster | None]:
+    file: StackFile, store: Store, on: str | None, starting: float | None, options: Mapping[str, Any] | None = None
+) -> Iterator[OnCluster | OnGrid | None]:
     """What `build` takes for `how`, and who is to hear what will be trained; None: workers are processes of this machine."""
     chosen = place(on)
     if chosen == "local":
         yield None
+        return
+    if chosen == "grid" or chosen.startswith(("grid://", "grids://")):
+        yield _grid(file, store, chosen)
         return
     from laminar.launch.choose import launcher_of
     from laminar.launch.switchboard import STARTING
@@ -81,3 +87,20 @@ def cluster(
 
     with OnCluster(launcher, starting=starting or STARTING, options=options) as how:
         yield how
+
+
+def _grid(file: StackFile, store: Store, where: str) -> OnGrid:
+    if not any(isinstance(layer.train.strategy, Grid | str) and strategy(layer.train.strategy).kind == "grid" for layer in file.spec.layer):
+        raise LaminarError(
+            "L008",
+            f'--on {where}: no layer of {file.path.name} has strategy = {{ kind = "grid" }}',
+            hint="laminar grid train LAYER, or --strategy grid",
+        )
+    from laminar.cli.grid_extra import need_grid
+
+    need_grid()
+    from laminar.grid.commander import commander_of
+    from laminar.grid.train import OnGrid
+    from laminar.parallel.run import run
+
+    return OnGrid(commander_of(store.root / "grid", None if where == "grid" else where), run)

@@ -30,6 +30,18 @@ VERBS: dict[str, tuple[str, str]] = {
     "data pull": ("data_pull", "Fetch the images of a data set from its mirrors, checked, into the cache."),
     "cluster check": ("cluster_check", "What the workers of a cluster are like, and how far they are from each other."),
     "cluster manifests": ("cluster_manifests", "Kubernetes manifests of a build on several pods."),
+    "grid serve": ("grid_serve", "Serve a grid: hand out the training of layers to machines that nobody controls."),
+    "grid join": ("grid_join", "Lend this machine to a grid, within what you allow."),
+    "grid train": ("grid_train", "Train layers on a grid."),
+    "grid status": ("grid_status", "The grid in figures."),
+    "grid nodes": ("grid_nodes", "Its machines: speed, reputation, credit."),
+    "grid tasks": ("grid_tasks", "The newest tasks, and what became of them."),
+    "grid rounds": ("grid_rounds", "The newest rounds."),
+    "grid ban": ("grid_ban", "Turn a node away for good."),
+    "grid trust": ("grid_trust", "Take a node's word."),
+    "grid token": ("grid_token", "Make, list or revoke tokens for nodes."),
+    "grid pause": ("grid_pause", "Give out nothing more for now; or let this machine rest."),
+    "grid resume": ("grid_resume", "Go on."),
     "push": ("push", "Copy a layer to a remote."),
     "pull": ("pull", "Copy a layer from a remote."),
     "remote": ("remote", "List, add or remove names for remotes."),
@@ -47,7 +59,8 @@ FOLDER: Final = "Work as if started in DIR."
 DEBUG: Final = "Show the traceback of an error."
 VERSION: Final = "Print the version."
 END: Final = (
-    "laminar VERB --help explains a verb. Exit codes: 0 done, 2 your input, 3 the store, 4 a remote, 6 training failed, 70 our bug."
+    "laminar VERB --help explains a verb. "
+    "Exit codes: 0 done, 2 your input, 3 the store, 4 a remote, 5 the grid, 6 training failed, 70 our bug."
 )
 
 WIDEST: Final = 120  # columns; longer lines are hard to read

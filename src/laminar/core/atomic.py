@@ -25,11 +25,11 @@ def fsync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def writing(path: Path, *, tmp: Path | None = None) -> Iterator[IO[bytes]]:
+def writing(path: Path, *, tmp: Path | None = None, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """Open a temporary file that becomes `path` when the block ends well, and vanishes when it does not.
 
-    `tmp` is a folder on the same file system (default: that of `path`). Disk-full, read-only and permission errors
-    become LaminarError L301/L302.
+    `tmp` is a folder on the same file system (default: that of `path`). `mode`: who may read it, less the umask. Disk-full,
+    read-only and permission errors become LaminarError L301/L302.
     """
     folder = tmp or path.parent
     name = folder / f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
@@ -37,7 +37,7 @@ def writing(path: Path, *, tmp: Path | None = None) -> Iterator[IO[bytes]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            with open(name, "wb") as file:
+            with open(name, "wb", opener=lambda path, flags: os.open(path, flags, mode)) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -49,8 +49,8 @@ def writing(path: Path, *, tmp: Path | None = None) -> Iterator[IO[bytes]]:
         fsync_folder(path.parent)
 
 
-def write_bytes(path: Path, data: bytes, *, tmp: Path | None = None) -> None:
-    with writing(path, tmp=tmp) as file:
+def write_bytes(path: Path, data: bytes, *, tmp: Path | None = None, mode: int = 0o666) -> None:
+    with writing(path, tmp=tmp, mode=mode) as file:
         file.write(data)
 
 

@@ -72,6 +72,12 @@ CATALOGUE: Final[dict[str, str]] = {
     "L406": "too few workers",
     "L407": "a cluster that cannot be reached",
     "L408": "a project too large to be sent",
+    # the grid
+    "L501": "a grid cannot be reached",
+    "L502": "not the key that was expected",
+    "L503": "turned away by a grid",
+    "L504": "a layer that strangers cannot train",
+    "L505": "a grid's database that cannot be used",
     # training
     "L601": "the loss is not finite",
     "L602": "a frozen tensor changed",

@@ -1,4 +1,4 @@
-"""Sizes: "512MB", "1.5GiB" and plain numbers, as people write them, in bytes."""
+"""Sizes: "512MB", "1.5GiB", "4G" and plain numbers, as people write them, in bytes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Final
 _UNITS: Final = {
     "": 1,
     "B": 1,
+    "K": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
     "KB": 10**3,
     "MB": 10**6,
     "GB": 10**9,

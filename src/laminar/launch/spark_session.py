@@ -115,6 +115,12 @@ def open_session(master: str | None, agents: int) -> Session:
     except ImportError as error:
         raise LaminarError("L407", f"Spark is not installed: {error}", hint="pip install 'laminar[spark]'") from error
     _need_java()
+    if master == "yarn" and not (os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR")):
+        raise LaminarError(
+            "L407",
+            "--on spark:yarn finds YARN by the settings of Hadoop, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set",
+            hint="export HADOOP_CONF_DIR=/etc/hadoop/conf, or wherever yarn-site.xml is",
+        )
     host = address(master)
     if master:
         spark_master.reach(master)

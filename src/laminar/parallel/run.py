@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
 from laminar.parallel.apart.chief import run_apart
 from laminar.parallel.crew import Staff
@@ -11,6 +12,7 @@ from laminar.parallel.sync.chief import run_sync
 from laminar.stack.open_job import Description
 from laminar.train.job import Job, Trained
 from laminar.train.loop import train
+from laminar.train.on_grid import Grid
 from laminar.train.splitting import Branches, Mesh, Pipeline
 from laminar.train.strategies import Averaging, Downpour, Quorum, Sync, strategy
 
@@ -28,5 +30,9 @@ def run(job: Job, description: Description, emit: Emit, staff: Staff | None = No
             return run_staged(job, how, description, emit, staff)
         case Averaging() | Quorum() as how if how.workers > 1 or staff is not None:
             return run_apart(job, how, description, emit, staff)
+        case Grid():
+            raise LaminarError(
+                "L501", f"layer {job.name} is to be trained on a grid, and none was named", hint="laminar build --on grid://HOST:8787"
+            )
         case _:
             return train(job, emit)  # one worker is what one process does

@@ -38,12 +38,12 @@ def with_strategy(
     compress: str | None = None,
 ) -> StackFile:
     """The same stack, trained so. Workers alone mean sync where no strategy is written."""
-    name, settings = _split("--strategy", strategy, list(BY_NAME)) if strategy is not None else (None, {})
+    name, settings = split_words("--strategy", strategy, list(BY_NAME)) if strategy is not None else (None, {})
     settings |= {"workers": workers} if workers is not None else {}
     settings |= {"elastic": True} if elastic else {}
     settings |= {"fewest": fewest} if fewest is not None else {}
     if compress is not None:
-        small, more = _split("--compress", compress, COMPRESSIONS)
+        small, more = split_words("--compress", compress, COMPRESSIONS)
         _check_keys(f"--compress {small}", more, type(compression.compression(small)))  # type: ignore[arg-type]
         settings["compress"] = {"kind": small, **more} if more else small
     if name is not None:
@@ -77,7 +77,7 @@ def with_strategy(
     return replace(file, spec=msgspec.structs.replace(file.spec, layer=layers))
 
 
-def _split(option: str, text: str, names: typing.Sequence[str]) -> tuple[str, dict[str, Any]]:
+def split_words(option: str, text: str, names: typing.Sequence[str]) -> tuple[str, dict[str, Any]]:
     """`name:key=value,key=value`. Values are TOML; what is none is a word."""
     name, colon, rest = text.partition(":")
     if name not in names:

@@ -119,6 +119,8 @@ def _explain(error: msgspec.ValidationError, raw: dict[str, Any], text: str, pat
             f"{path.name}:{line or 1}: {_title(steps)} has no '{missing[1]}', which it needs",
             hint=f"add {_SHAPE.get(missing[1], missing[1] + ' = …')}; {docs('ref-stack-file.md')} lists every key",
         ) from None
+    if said.startswith("Invalid value '") and steps[-1:] == ["kind"]:
+        _explain_kind(steps, f"{path.name}:{line or 1}: {dotted}", raw)
     value = _value_at(raw, steps)
     written = f" (found {value!r})" if value is not None and not isinstance(value, dict) else ""
     words = re.search(r"Invalid enum value|invalid value", said, re.I)
@@ -128,6 +130,18 @@ def _explain(error: msgspec.ValidationError, raw: dict[str, Any], text: str, pat
         "L004",
         f"{path.name}:{line or 1}: {dotted}: {in_toml_words(said)}{written}{more}",
         hint=f"{docs('ref-stack-file.md')} shows every key with its type",
+    ) from None
+
+
+def _explain_kind(steps: list[str | int], where: str, raw: dict[str, Any]) -> NoReturn:
+    """A table whose `kind` is none of those that may stand there."""
+    value = _value_at(raw, steps)
+    kinds = [str(t.__struct_config__.tag) for t in _type_at(steps[:-1]) if isinstance(t, type) and issubclass(t, msgspec.Struct)]
+    best = nearest(str(value), kinds)
+    raise LaminarError(
+        "L004",
+        f"{where} is {value!r}, but must be one of {', '.join(kinds)}" + (f"; did you mean '{best}'?" if best else ""),
+        hint=f'write kind = "{best}"' if best else f"{docs('ref-stack-file.md')} shows every key with its type",
     ) from None
 
 

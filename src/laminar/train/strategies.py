@@ -4,7 +4,8 @@
     strategy = { kind = "downpour", workers = 6, shards = 3, compress = "fp16" }
 
 `sync` without compression learns what one process learns, whatever the number of workers, and is in no key. The others learn something
-else, so what decides about it is in the layer's key (`key_fields`). Those that split the model are in splitting.py.
+else, so what decides about it is in the layer's key (`key_fields`). Those that split the model are in splitting.py, and the
+desktop grid in on_grid.py.
 No torch here: a strategy can be read and checked without it.
 """
 
@@ -15,28 +16,15 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from laminar.train.compression import AnyCompression, CompressSpec, Kind, NoCompression, compression
+from laminar.train.compression import AnyCompression, Kind, NoCompression, compression
+from laminar.train.on_grid import Grid
+from laminar.train.outer_steps import OuterNesterov, PlainAverage, outer_step
 from laminar.train.splitting import Branches, Mesh, Pipeline
+from laminar.train.strategy_spec import StrategySpec, with_settings
 
-Name = Literal["solo", "sync", "averaging", "downpour", "quorum", "pipeline", "branches"]  # that can be written without settings
+Name = Literal["solo", "sync", "averaging", "downpour", "quorum", "pipeline", "branches", "grid"]  # that can be written without settings
 ShareOut = Literal["equal", "measured"]  # of a batch: equal parts, or by the speed that each worker was measured at (shares.py)
 AutoShareOut = Literal["auto", "equal", "measured"]  # auto: equal on one machine, measured on several
-
-
-class StrategySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    workers: int = 2
-
-    @property
-    def kind(self) -> str:
-        return str(self.__struct_config__.tag)
-
-    def key_fields(self) -> dict[str, Any] | None:
-        """What determines the result, defaults filled in; None where it is that of one process."""
-        return None
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.workers <= 4096:
-            raise ValueError(f"strategy.workers is {self.workers}, but must be 1 to 4096")
 
 
 class Solo(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="solo"):
@@ -83,29 +71,7 @@ class Sync(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
         """With compression also the shares: what a packet leaves out depends on the rows behind it."""
         if isinstance(self.compression, NoCompression) or self.workers == 1:
             return None
-        return {"kind": self.kind, "workers": self.workers, "compress": _with_settings(self.compression), **_unless_equal(self.shares)}
-
-
-class OuterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """What is done with the average of the workers."""
-
-
-class PlainAverage(OuterSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="average"):
-    """It is what they go on with."""
-
-
-class OuterNesterov(OuterSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="nesterov"):
-    """A step of Nesterov's momentum towards it: DiLoCo (Douillard et al., arXiv 2311.08105). The values of OpenDiLoCo."""
-
-    lr: float = 0.7
-    momentum: float = 0.9
-
-    def __post_init__(self) -> None:
-        if not self.lr > 0 or not 0 <= self.momentum < 1:
-            raise ValueError(f"outer.lr is {self.lr} and outer.momentum {self.momentum}, but must be above 0, and from 0 to below 1")
-
-
-_OUTER: Final[dict[str, PlainAverage | OuterNesterov]] = {"average": PlainAverage(), "nesterov": OuterNesterov()}
+        return {"kind": self.kind, "workers": self.workers, "compress": with_settings(self.compression), **_unless_equal(self.shares)}
 
 
 class Averaging(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="averaging"):
@@ -117,12 +83,12 @@ class Averaging(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     @property
     def outer_step(self) -> PlainAverage | OuterNesterov:
-        return self.outer if isinstance(self.outer, PlainAverage | OuterNesterov) else _OUTER[self.outer]
+        return outer_step(self.outer)
 
     def key_fields(self) -> dict[str, Any] | None:
         if self.workers == 1:
             return None
-        small, outer = _with_settings(self.compression), _with_settings(self.outer_step)
+        small, outer = with_settings(self.compression), with_settings(self.outer_step)
         found = {"kind": self.kind, "workers": self.workers, "every": self.every, "outer": outer, "compress": small}
         return found | _unless_equal(self.shares)  # workers that make other numbers of steps apart come to another average
 
@@ -159,7 +125,7 @@ class Downpour(AgeingSpec, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def key_fields(self) -> dict[str, Any]:
         names = ("workers", "n_push", "n_fetch", "warm_start", "overlap", "ageing", "max_staleness")
-        return {"kind": self.kind, **{n: getattr(self, n) for n in names}, "compress": _with_settings(self.compression)}
+        return {"kind": self.kind, **{n: getattr(self, n) for n in names}, "compress": with_settings(self.compression)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -184,7 +150,7 @@ class Quorum(AgeingSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         if self.workers == 1:
             return None
         names = ("workers", "quorum", "late", "minimum", "ageing", "max_staleness")
-        small = _with_settings(self.compression)
+        small = with_settings(self.compression)
         packed = {} if isinstance(self.compression, NoCompression) else _unless_equal(self.shares)
         return {"kind": self.kind, **{n: getattr(self, n) for n in names}, "compress": small, **packed}
 
@@ -198,7 +164,7 @@ class Quorum(AgeingSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             raise ValueError(f"strategy.minimum is {self.minimum}, but must be 1 to the number of workers, {self.workers}")
 
 
-AnyStrategy = Solo | Sync | Averaging | Downpour | Quorum | Mesh | Pipeline | Branches
+AnyStrategy = Solo | Sync | Averaging | Downpour | Quorum | Mesh | Pipeline | Branches | Grid
 
 BY_NAME: Final[dict[str, type[AnyStrategy]]] = {
     "solo": Solo,
@@ -209,6 +175,7 @@ BY_NAME: Final[dict[str, type[AnyStrategy]]] = {
     "mesh": Mesh,
     "pipeline": Pipeline,
     "branches": Branches,
+    "grid": Grid,
 }
 
 
@@ -233,7 +200,3 @@ def for_unlike_machines(how: AnyStrategy) -> AnyStrategy:
 def _unless_equal(shares: AutoShareOut) -> dict[str, Any]:
     """For a key: equal ones are not in it, as in those of layers that were trained before there were others."""
     return {"shares": shares} if shares == "measured" else {}
-
-
-def _with_settings(spec: CompressSpec | OuterSpec) -> dict[str, Any]:
-    return {"kind": spec.__struct_config__.tag, **msgspec.structs.asdict(spec)}

@@ -17,6 +17,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no image": ({"image": ""}, "--image ''"),
     "an image in capitals": ({"image": "Laminar:1"}, "--image 'Laminar:1'"),
     "an image with a space": ({"image": "laminar :1"}, "--image"),
+    "an image with a password": ({"image": "https://me:hidden@registry.example.org/x"}, "--image '…@registry.example.org/x'"),
     "a kind": ({"kind": "torchrum"}, "did you mean 'torchrun'?"),
     "capitals in a name": ({"name": "My_Job"}, "--name 'My_Job'"),
     "a name that begins with a digit": ({"name": "4-workers"}, "beginning with a letter"),

@@ -50,6 +50,15 @@ def test_a_master_that_is_not_there_is_told_at_once(monkeypatch: pytest.MonkeyPa
     assert "Connection refused" in refused(SparkLauncher(f"spark://127.0.0.1:{port}")).message
 
 
+@installed
+def test_yarn_without_the_settings_of_hadoop_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_session, "_need_java", lambda: None)
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    said = refused(SparkLauncher("yarn"))
+    assert "HADOOP_CONF_DIR" in said.message and said.hint.startswith("export HADOOP_CONF_DIR")
+
+
 @pytest.mark.parametrize("address", ["spark://host", "spark://:7077", "spark://host:port"])
 def test_what_is_no_address_is_told(address: str) -> None:
     with pytest.raises(LaminarError, match="no address of a Spark master"):

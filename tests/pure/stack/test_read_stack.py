@@ -78,6 +78,12 @@ def test_the_example_is_read() -> None:
         ("[stack]", "[stack", "L002", ["laminar.toml:1"]),
         ("[data.even]", "[dtaa.even]", "L003", ["laminar.toml:4", "'dtaa'", "'data'"]),
         ("channels = [16, 32]", "channels = [16, nan]", "L004", ["laminar.toml:11", "args.channels", "finite"]),
+        (
+            "epochs = 3",
+            'epochs = 3\nstrategy = { kind = "pipline" }',
+            "L004",
+            ["laminar.toml:23", "strategy.kind is 'pipline', but", "sync", "did you mean 'pipeline'?"],
+        ),
         ("[layer.train]\nepochs = 3\nlr = 0.01\n", "", "L004", ["'train'"]),
     ],
 )

@@ -22,6 +22,7 @@ _IMAGE: Final = re.compile(
     r"(?::[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(?:@sha256:[0-9a-f]{64})?",
     re.A,
 )
+_SECRET: Final = re.compile(r"[^/@]*:[^@]*@(?!sha256:)")  # a name and a password before a host
 _LABEL_RULE: Final = "lower-case letters, digits and '-', beginning with a letter and ending with a letter or digit"
 
 
@@ -52,8 +53,9 @@ def object_name(option: str, text: str, kind: str) -> None:
 
 def image(text: str) -> None:
     if len(text) > 255 or not _IMAGE.fullmatch(text):
+        shown = _SECRET.sub("…@", text)
         raise LaminarError(
-            "L008", f"--image {text!r}: expected [REGISTRY/]NAME[:TAG][@sha256:DIGEST]", hint="--image registry.example.org/team/laminar:1"
+            "L008", f"--image {shown!r}: expected [REGISTRY/]NAME[:TAG][@sha256:DIGEST]", hint="--image registry.example.org/team/laminar:1"
         )
 
 

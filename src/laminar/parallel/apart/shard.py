@@ -11,8 +11,9 @@ from laminar.parallel.apart import keep
 from laminar.parallel.apart.numbers import Numbers, OptimizerStep, OuterStep, Stepper
 from laminar.parallel.apart.plan import Plan, plain_sgd
 from laminar.parallel.outer import Average, Nesterov
+from laminar.train.outer_steps import OuterNesterov
 from laminar.train.schedules import learning_rate
-from laminar.train.strategies import Averaging, Downpour, OuterNesterov
+from laminar.train.strategies import Averaging, Downpour
 
 
 def make_numbers(plan: Plan, shard: int) -> Numbers:

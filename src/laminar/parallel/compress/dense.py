@@ -11,7 +11,8 @@ from torch import Tensor
 
 from laminar.parallel.compress import checks, halves
 from laminar.parallel.compress.layout import Layout
-from laminar.parallel.compress.packet import HEADER_BYTES, Coding, Form, Packet, peak, refuse_not_finite
+from laminar.parallel.compress.packet import HEADER_BYTES, Coding, Form, Packet, peak
+from laminar.parallel.compress.values import read_dense
 
 CHUNK: Final = 1 << 16  # values: a chunk and its copy stay in the second-level cache
 
@@ -36,11 +37,7 @@ class Dense:
 
     def decode(self, packet: Packet, out: Tensor, scale: float = 1.0) -> None:
         checks.check_flat(out, self.layout, "the tensor to decode into")
-        packet.expect(self.layout, Form.DENSE)
-        packet.expect_values(self._values)
-        packet.expect_bytes(self.layout.numel * self._values.dtype.itemsize)
-        values = packet.array(self._values.dtype, 0, self.layout.numel)
-        refuse_not_finite(values, packet.scale)
+        values = read_dense(packet, self.layout, self._values)
         # torch turns float16 to float32 much faster than numpy, but wants memory it could write to: hence the small copies
         copy = np.empty(min(CHUNK, len(values)), dtype=values.dtype)
         as_torch = torch.from_numpy(copy)

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from laminar.parallel.compress import checks
 from laminar.parallel.compress.layout import Layout
-from laminar.parallel.compress.packet import HEADER_BYTES, LARGEST, BadPacket, Form, Packet
+from laminar.parallel.compress.packet import HEADER_BYTES, Form, Packet
+from laminar.parallel.compress.values import LEVELS, read_int8
 from laminar.train.compression import Int8
 
-_LEVELS: Final = 127
 _TINY: Final = float(np.finfo(np.float32).tiny)
 _CHUNK: Final = 1 << 16  # values: what is computed for a chunk stays in the second-level cache
 
@@ -46,7 +46,7 @@ class BlockInt8:
         levels = torch.empty(rows.shape, dtype=torch.int8)
         for at in range(0, self._blocks, self._rows):
             part = rows[at : at + self._rows]
-            scale = part.abs().amax(dim=1).div_(_LEVELS)
+            scale = part.abs().amax(dim=1).div_(LEVELS)
             scale[scale < _TINY] = 0.0  # 1/scale would be infinite; so small a block waits until it has grown
             scale = scale.unsqueeze(1)
             level = part.div(scale).round_().nan_to_num_(0.0, 0.0, 0.0)
@@ -58,14 +58,7 @@ class BlockInt8:
 
     def decode(self, packet: Packet, out: Tensor, scale: float = 1.0) -> None:
         checks.check_flat(out, self.layout, "the tensor to decode into")
-        packet.expect(self.layout, Form.INT8)
-        if packet.count != self._block:
-            raise BadPacket(f"blocks of {packet.count}, but blocks of {self._block} were expected")
-        packet.expect_bytes(self._blocks * 4 + self.layout.numel)
-        scales = packet.array("<f4", 0, self._blocks)
-        if not np.all((scales >= 0) & (scales <= LARGEST / (_LEVELS + 1))):
-            raise BadPacket("a block's scale is negative, not finite or too large")
-        levels = packet.array("<i1", self._blocks * 4, self.layout.numel)
+        scales, levels = read_int8(packet, self.layout, self._block)
         factors = torch.from_numpy(scales * np.float32(packet.scale * scale)).unsqueeze(1)
         room = np.zeros((self._rows, self._block), dtype=np.int8)
         as_torch, flat = torch.from_numpy(room), room.reshape(-1)

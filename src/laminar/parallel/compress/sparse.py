@@ -12,7 +12,8 @@ from torch import Tensor
 from laminar.parallel.compress import checks, halves, indices
 from laminar.parallel.compress.indices import Positions
 from laminar.parallel.compress.layout import Layout
-from laminar.parallel.compress.packet import HEADER_BYTES, BadPacket, Coding, Form, Packet, refuse_not_finite
+from laminar.parallel.compress.packet import HEADER_BYTES, Coding, Form, Packet
+from laminar.parallel.compress.values import read_sparse
 
 Values = NDArray[np.float32]
 
@@ -32,15 +33,8 @@ def max_nbytes(layout: Layout, coding: Coding) -> int:
 
 def read(packet: Packet, layout: Layout) -> tuple[Positions, Values]:
     """Ascending positions and their values, all checked; BadPacket otherwise."""
-    packet.expect(layout, Form.SPARSE)
-    if packet.count > layout.numel:
-        raise BadPacket(f"{packet.count} values for {layout.numel} positions")
-    size = packet.count * packet.values.dtype.itemsize
-    if packet.body.nbytes < size:
-        raise BadPacket(f"the body has {packet.body.nbytes} bytes, but its {packet.count} values alone have {size}")
-    coded = packet.array(packet.values.dtype, 0, packet.count)
-    refuse_not_finite(coded, packet.scale)
-    return indices.unpack(packet.index, packet.body[size:], packet.count, layout.numel), _floats(coded, packet.scale)
+    positions, coded = read_sparse(packet, layout)
+    return positions, _floats(coded, packet.scale)
 
 
 def add(packet: Packet, layout: Layout, out: Tensor, scale: float = 1.0) -> Positions:

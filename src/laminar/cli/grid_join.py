@@ -1,0 +1,71 @@
+"""Lend this machine to a grid: do its tasks at the lowest priority, within what you allow, until Ctrl-C.
+
+The machine runs no code of the server: it gets graphs of tensor operators, numbers, and names of public data. The server's key is pinned
+when the node joins; one with another key is not listened to any more. Without URL the node goes back to the grid that it joined before,
+and goes on with what it was doing. `laminar grid pause --node` in another window, or the file `paused` in its folder, makes it rest
+within a second.
+"""
+
+from __future__ import annotations
+
+import platform
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from laminar.cli.output import remark, say
+
+
+def run(
+    url: Annotated[str | None, typer.Argument(metavar="URL", help="Of the grid, as `laminar grid serve` prints it.")] = None,
+    token: Annotated[str | None, typer.Option("--token", help="That lets the node in.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="The server's key, which it must have; without it, the one that it has now.")
+    ] = None,
+    cpu: Annotated[str, typer.Option("--cpu", metavar="SHARE", help="Of the processors, as 50%.")] = "100%",
+    memory: Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="For tasks, as 4G.")] = None,
+    only_idle: Annotated[bool, typer.Option("--only-idle", help="Only while nobody uses the machine.")] = False,
+    hours: Annotated[str | None, typer.Option("--hours", metavar="FROM-TO", help="Only then, as 18-8 or 22:30-6:00.")] = None,
+    battery: Annotated[bool, typer.Option("--battery", help="Also on battery.")] = False,
+    name: Annotated[str | None, typer.Option("--name", help="What the grid calls it; the machine's own name.")] = None,
+    home: Annotated[Path | None, typer.Option("--home", metavar="DIR", help="Where the node keeps its key and its caches.")] = None,
+    ca: Annotated[
+        Path | None, typer.Option("--ca", metavar="FILE", help="The authority of the server's certificate, if it has its own.")
+    ] = None,
+    tasks: Annotated[int | None, typer.Option("--tasks", metavar="N", min=1, help="End after so many.")] = None,
+) -> None:
+    from laminar.cli.grid_extra import need_grid
+
+    need_grid()
+    from laminar.grid.node import limits as owner
+    from laminar.grid.node.client import Client
+    from laminar.grid.node.home import Home, default_home
+    from laminar.grid.node.join import join
+    from laminar.grid.node.keeper import Keeper
+    from laminar.grid.node.machine import be_modest
+
+    limits = owner.read(cpu=cpu, memory=memory, only_idle=only_idle, hours=hours, battery=battery)
+    place = Home(home or default_home())
+    called = name or platform.node() or "node"
+    client: Client = join(place, url, token, key, called, limits, ca)
+    be_modest()
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    if client.url.startswith("http://") and not _loopback(client.url):
+        remark("not encrypted: whoever is between can read models and answers, not change them")
+    keeper = Keeper(place, client, limits, called, remark, stop=stop)
+    remark(f"node {client.node} at {client.url}; Ctrl-C ends it")
+    try:
+        done = keeper.run(tasks)
+    finally:
+        client.close()
+    say(f"{done} tasks done")
+
+
+def _loopback(url: str) -> bool:
+    host = url.partition("://")[2].partition("/")[0].rpartition(":")[0]
+    return host in ("127.0.0.1", "localhost", "[::1]")

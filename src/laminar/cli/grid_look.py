@@ -1,0 +1,50 @@
+"""What a verb that looks at a grid has in common with the others: which grid, and as JSON or as a table."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from laminar.stack.project import open_project
+
+On = Annotated[str | None, typer.Option("--on", metavar="WHERE", help="grid://HOST:PORT; else the grid that is served from this folder.")]
+
+
+def ask(on: str | None, path: str) -> Any:
+    with_commands = commander(on)
+    try:
+        return with_commands.get(path)
+    finally:
+        with_commands.close()
+
+
+def tell(on: str | None, path: str, body: Any = None) -> Any:
+    with_commands = commander(on)
+    try:
+        return with_commands.post(path, body)
+    finally:
+        with_commands.close()
+
+
+def commander(on: str | None) -> Any:
+    from laminar.cli.grid_extra import need_grid
+
+    need_grid()
+    from laminar.grid.commander import commander_of
+
+    folder = None
+    if on is None:
+        folder = open_project().open_store(create=False).root / "grid"
+    return commander_of(folder, on)
+
+
+def ago(then: float | None) -> str:
+    if then is None:
+        return "-"
+    past = max(0.0, time.time() - then)
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if past >= 2 * size:
+            return f"{past / size:.0f} {unit}"
+    return f"{past:.0f} s"

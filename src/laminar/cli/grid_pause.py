@@ -1,0 +1,32 @@
+"""Give out nothing more of a run, or of all, until `laminar grid resume`; or, with --node, let this machine's node rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from laminar.cli.grid_look import On, tell
+from laminar.cli.output import Json, print_json, say
+
+
+def run(
+    training: Annotated[str | None, typer.Argument(metavar="RUN", help="All of them if left out.")] = None,
+    node: Annotated[bool, typer.Option("--node", help="The node on this machine, in the place of runs.")] = False,
+    home: Annotated[Path | None, typer.Option("--home", metavar="DIR", help="The folder of that node.")] = None,
+    on: On = None,
+    json: Json = False,
+) -> None:
+    if node:
+        from laminar.grid.node.home import Home, default_home
+
+        place = Home(home or default_home())
+        (place.root / "paused").touch()
+        say(f"the node in {place.root} rests until `laminar grid resume --node`")
+        return
+    told = tell(on, "/v1/admin/pause", {"run": training, "why": "by command"})
+    if json:
+        print_json(told)
+    else:
+        say(f"paused: {', '.join(told['runs']) or 'nothing was open'}")

@@ -1,0 +1,34 @@
+"""The newest rounds: how many answered, how long it took, and what closed them."""
+
+from __future__ import annotations
+
+from laminar.cli.grid_look import On, ask
+from laminar.cli.output import Json, print_json, say, seconds, table
+
+
+def run(on: On = None, json: Json = False) -> None:
+    told = ask(on, "/v1/rounds")
+    if json:
+        print_json(told)
+        return
+    if not told:
+        say('no round yet: laminar grid train LAYER (a run with mode = "async" has none)')
+        return
+    table(
+        "",
+        ["run", "round", "version", "tasks", "wanted", "answers", "took", "closed by"],
+        [
+            [
+                one["name"],
+                str(one["round"]),
+                str(one["version"]),
+                str(one["tasks"]),
+                str(one["wanted"]),
+                str(one["answers"]),
+                seconds(one["closed"] - one["opened"]) if one["closed"] else "-",
+                one["why"] if one["closed"] else "open",
+            ]
+            for one in told
+        ],
+        right=["round", "version", "tasks", "wanted", "answers", "took"],
+    )

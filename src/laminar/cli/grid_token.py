@@ -1,0 +1,58 @@
+"""Make a token with which nodes may join; without options, list those there are. --revoke bans everyone who came with one.
+
+Nodes that came with a token of somebody's own (--for) count as one owner: none of them checks the work of another.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from laminar.cli.grid_look import On, ago, ask, tell
+from laminar.cli.output import Json, print_json, say, table
+
+
+def run(
+    owner: Annotated[str | None, typer.Option("--for", metavar="NAME", help="Make one for somebody.")] = None,
+    uses: Annotated[int | None, typer.Option("--uses", min=1, help="Nodes that may join with it.")] = None,
+    days: Annotated[float | None, typer.Option("--days", min=0.001, help="After which it lets nobody in.")] = None,
+    revoke: Annotated[
+        int | None, typer.Option("--revoke", metavar="ID", min=1, help="Nobody comes with it any more, and who did is banned.")
+    ] = None,
+    on: On = None,
+    json: Json = False,
+) -> None:
+    if revoke is not None:
+        told = tell(on, f"/v1/admin/tokens/{revoke}/revoke")
+        print_json(told) if json else say(f"revoked; {told['banned']} nodes are banned")
+        return
+    if owner is not None or uses is not None or days is not None:
+        asked = {"name": owner or "", "uses": uses, "seconds": None if days is None else days * 86400}
+        told = tell(on, "/v1/admin/tokens", asked)
+        print_json(told) if json else say(told["token"])
+        return
+    told = ask(on, "/v1/admin/tokens")
+    if json:
+        print_json(told)
+        return
+    table(
+        "",
+        ["id", "for", "made", "uses left", "nodes", "state"],
+        [
+            [
+                str(t["id"]),
+                t["name"] or "anyone",
+                ago(t["made"]),
+                "any" if t["uses"] is None else str(t["uses"]),
+                str(t["nodes"]),
+                _state(t),
+            ]
+            for t in told
+        ],
+        right=["id", "uses left", "nodes"],
+    )
+
+
+def _state(token: dict[str, object]) -> str:
+    return "revoked" if token["revoked"] else "good"

@@ -1,0 +1,113 @@
+"""Commander: the other end of the server's commands, for the command line and for builds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final, final
+
+import httpx
+import msgspec
+
+from laminar.core.errors import LaminarError
+from laminar.grid.server.commands import Begin
+
+FILE: Final = "server.json"
+TOKEN: Final = "LAMINAR_GRID_TOKEN"
+TIMEOUT: Final = 60.0
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A grid that is served on this machine."""
+
+    url: str
+    admin: str
+    view: str
+    token: str
+    key: str
+    pid: int
+
+
+def served_in(folder: Path) -> Found | None:
+    """The grid that is served from this store's folder; None: none is."""
+    try:
+        return msgspec.json.decode((folder / FILE).read_bytes(), type=Found)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise LaminarError("L501", f"{folder / FILE} cannot be read: {error}", hint="laminar grid serve writes it anew") from error
+
+
+def commander_of(folder: Path | None, address: str | None = None) -> Commander:
+    """`address`: grid://host:port, or a URL; else the grid that is served here. L501 where there is none."""
+    here = served_in(folder) if folder is not None else None
+    if address is not None:
+        url = "http://" + address.removeprefix("grid://") if address.startswith("grid://") else address
+        url = url.replace("grids://", "https://", 1).rstrip("/")
+        token = os.environ.get(TOKEN) or (here.admin if here is not None and here.url.rstrip("/") == url else None)
+        if token is None:
+            raise LaminarError(
+                "L503",
+                f"the grid at {url} is commanded by whoever has its token",
+                hint=f"export {TOKEN}=… (`admin` in .laminar/grid/secrets.json where it is served)",
+            )
+        return Commander(url, token)
+    if here is None:
+        raise LaminarError("L501", "no grid is served from this folder", hint="laminar grid serve, or --on grid://HOST:PORT")
+    return Commander(here.url, here.admin)
+
+
+@final
+class Commander:
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url
+        try:
+            self._http = httpx.Client(
+                base_url=url, timeout=TIMEOUT, headers={"Authorization": f"Bearer {token}"}, verify=os.environ.get("LAMINAR_GRID_CA", True)
+            )
+        except (httpx.InvalidURL, OSError) as error:
+            raise LaminarError("L501", f"{url} is no address of a grid: {error}", hint="--on grid://HOST:8787") from error
+
+    def close(self) -> None:
+        self._http.close()
+
+    def get(self, path: str) -> Any:
+        return msgspec.json.decode(self._send("GET", path).content)
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return msgspec.json.decode(self._send("POST", path, b"" if body is None else msgspec.json.encode(body)).content)
+
+    def put_file(self, data: bytes) -> None:
+        self._send("PUT", "/v1/admin/files", data)
+
+    def begin(self, asked: Begin) -> dict[str, Any]:
+        found: dict[str, Any] = self.post("/v1/admin/runs", asked)
+        return found
+
+    def run(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.get(f"/v1/admin/runs/{name}")
+        return found
+
+    def version(self, name: str, number: int) -> bytes:
+        return self._send("GET", f"/v1/admin/runs/{name}/versions/{number}").content
+
+    def tested(self, name: str, number: int, metrics: dict[str, float]) -> None:
+        self._send("PUT", f"/v1/admin/runs/{name}/versions/{number}", msgspec.json.encode({"metrics": metrics}))
+
+    def _send(self, method: str, path: str, body: bytes = b"") -> httpx.Response:
+        try:
+            response = self._http.request(method, path, content=body)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise LaminarError(
+                "L501", f"the grid at {self.url} cannot be reached: {str(error) or type(error).__name__}", hint="laminar grid serve"
+            ) from error
+        if response.status_code < 400:
+            return response
+        try:
+            told = msgspec.json.decode(response.content)
+            message = f"{told['message']} ({told['error']})"
+        except (msgspec.DecodeError, KeyError, TypeError):
+            message = f"it answers {response.status_code}"
+        if response.status_code >= 500:
+            raise LaminarError("L501", f"the grid at {self.url} failed: {message}", hint="look at what `laminar grid serve` says")
+        raise LaminarError("L503", f"the grid at {self.url} refuses: {message}", hint="laminar grid status")

@@ -1,0 +1,113 @@
+"""Assimilator: good answers go through the aggregator into the next version, in one transaction with it.
+
+So an answer is in a version, or still to be taken, and never both: whatever is killed when.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol, final
+
+from laminar.grid.daemons.rounds import act
+from laminar.grid.db import runs, tasks, uploads, versions
+from laminar.grid.db.book import Tx
+from laminar.grid.db.runs import Run
+from laminar.grid.settings import WORKER, Settings
+from laminar.grid.wire.model_bytes import digest
+from laminar.parallel.aggregate.messages import Apply, Finish, Gradient, Joined, Tick
+
+AT_ONCE: Final = 64
+
+
+class Learner(Protocol):
+    """Makes a version of the one before and of answers (learner.py)."""
+
+    def begin(self, settings: Settings) -> bytes:
+        """The optimizer's state before anything was learned."""
+
+    def step(
+        self, settings: Settings, version: bytes, optimizer: bytes, parts: list[tuple[float, list[bytes]]], position: int
+    ) -> tuple[bytes, bytes]:
+        """The next version and optimizer. `parts`: weight, and the answers to one task, of which the mean is taken."""
+
+
+@final
+class Assimilator:
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+
+    def start(self, tx: Tx, run: Run, now: float) -> None:
+        """A new run: its first round opens."""
+        machine = runs.aggregator(tx, run)
+        act(tx, run, machine.on(Joined(WORKER, now)), now, self.learn)
+        runs.keep_aggregator(tx, run.id, machine, sequence=0)
+
+    def assimilate(self, tx: Tx, id: int, now: float) -> bool:
+        """Take in what is good; True if there may be more to do."""
+        run = runs.get(tx, id, for_update=True)
+        if run is None or run.state != "open":
+            return False
+        rows = tasks.to_do(tx, tasks.ASSIMILATE, run=id, limit=AT_ONCE)
+        if not rows:
+            return False
+        machine, sequence, stepped = runs.aggregator(tx, run), run.sequence, False
+        for row in rows:
+            task = tasks.task(tx, row.task)
+            work = float(task.steps * run.settings.recipe.batch)  # what was asked for: never what the node says
+            event = Gradient(
+                worker=WORKER,
+                sequence=sequence,
+                base=task.version,
+                payload=str(row.task),
+                now=now,
+                round=task.round if run.settings.grid.mode == "rounds" else None,
+                work=work,
+            )
+            sequence += 1
+            tasks.mark(tx, [row.id], todo=None)
+            stepped |= act(tx, run, machine.on(event), now, self.learn)
+            if machine.version >= run.settings.rounds:
+                break
+        runs.keep_aggregator(tx, id, machine, sequence=sequence)
+        if machine.version >= run.settings.rounds:
+            self.finish(tx, run, now, "all rounds are done")
+            return True
+        return stepped or len(rows) == AT_ONCE
+
+    def tick(self, tx: Tx, id: int, now: float) -> bool:
+        """A round's time may be up."""
+        run = runs.get(tx, id, for_update=True)
+        if run is None or run.state != "open":
+            return False
+        machine = runs.aggregator(tx, run)
+        if machine.wakes is None or machine.wakes > now:
+            return False
+        act(tx, run, machine.on(Tick(now)), now, self.learn)
+        runs.keep_aggregator(tx, id, machine, sequence=run.sequence)
+        if machine.version >= run.settings.rounds:
+            self.finish(tx, run, now, "all rounds are done")
+        return True
+
+    def finish(self, tx: Tx, run: Run, now: float, why: str, state: str = "done") -> None:
+        """Nothing more is taken. What waits is given up; what is under way will be late."""
+        fresh = runs.get(tx, run.id)
+        assert fresh is not None
+        machine = runs.aggregator(tx, fresh)
+        if machine.version < fresh.settings.rounds:  # stopped by somebody: what is held becomes the last step
+            act(tx, fresh, machine.on(Finish(now)), now, self.learn)
+            runs.keep_aggregator(tx, run.id, machine, sequence=fresh.sequence)
+        runs.forget_empty_round(tx, run.id)
+        runs.save(tx, run.id, state=state, ended=now, why=why)
+        tasks.cancel(tx, run.id, why=why)
+
+    def learn(self, tx: Tx, run: Run, action: Apply, now: float) -> None:
+        before = versions.get(tx, run.id, action.version - 1)
+        parts, used = [], []
+        for part in action.parts:
+            good = [row for row in tasks.results_of(tx, int(part.payload)) if row.state == "valid" and row.used in (None, "with", "held")]
+            parts.append((part.weight, [uploads.read(tx, row.id) for row in good]))
+            used += [row.id for row in good]
+        position = run.sequence  # answers so far
+        data, optimizer = self._learner.step(run.settings, bytes(before.data), bytes(before.optimizer), parts, position)
+        versions.put(tx, run.id, action.version, digest(data), data, optimizer, now)
+        tasks.mark(tx, used, used="applied", todo=tasks.DELETE, told=False)
+        runs.count(tx, run.id, applied=len(action.parts))

@@ -1,0 +1,153 @@
+"""Scheduler: what a node that asks is given.
+
+A node gets no task that it, or another node of its owner, has had. Whether its answer will be compared is decided here, when it gets a task
+that nobody had before (trust/reputation.py), by a draw that it cannot know.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, final
+
+from laminar.grid.daemons.feeder import Feeder
+from laminar.grid.db import nodes, runs, tasks, versions
+from laminar.grid.db.book import Tx
+from laminar.grid.db.nodes import Node
+from laminar.grid.db.runs import Run
+from laminar.grid.db.tasks import Waiting
+from laminar.grid.trust.reputation import must_check
+from laminar.grid.wire.messages import Ask, Task, Version
+
+MOST: Final = 64  # tasks that a node may have at once
+SHORTEST: Final = 60.0  # seconds of a lease
+SLACK: Final = 20.0  # times as long as the node should need
+COUNTED: Final = 5.0  # seconds between counts of the nodes that are there
+PAUSE: Final = 5.0  # seconds until a node asks again when there is nothing
+
+
+@dataclass(frozen=True)
+class Given:
+    tasks: tuple[Task, ...]
+    why: str = ""  # there are none, or fewer
+    wait: float = 0.0
+
+
+@final
+class Scheduler:
+    def __init__(self, feeder: Feeder, dice: random.Random | None = None, *, bytes_a_day: int | None = None) -> None:
+        self.feeder, self._dice, self._budget = feeder, dice or random.SystemRandom(), bytes_a_day
+        self._about: dict[tuple[int, int], Version] = {}  # of versions
+        self._owners: dict[int, int | None] = {}
+        self._company = (0.0, 0)  # until when it holds, and how many nodes are active
+
+    def hand_out(self, tx: Tx, node: Node, ask: Ask, now: float) -> Given:
+        if refusal := self._refusal(tx, node, ask, now):
+            return refusal
+        room = min(ask.want, MOST - tasks.in_progress(tx, node.id), node.quota - node.sent_today)
+        found: list[Task] = []
+        open_runs: dict[int, Run] = {}
+        owner = self._owner(tx, node.token)
+        for one in self.feeder.offers(tx, _has(tx, ask.has)) if room > 0 else ():
+            if len(found) >= room:
+                break
+            if not one.fresh and tasks.had_by(tx, one.task, node.id, owner):
+                continue
+            run = open_runs.get(one.run) or runs.get(tx, one.run)
+            self.feeder.taken(one.result)
+            if run is None or run.state != "open":
+                continue
+            open_runs[run.id] = run
+            lease = self._lease(run, node)
+            if not tasks.give(tx, one.result, node.id, now=now, lease=lease):
+                continue  # somebody else has it
+            if one.fresh:
+                self._decide_check(tx, run, node, one, now)
+            found.append(self._task(tx, run, one, lease))
+        nodes.seen(tx, node.id, now, speed=ask.speed, available=ask.available, sent=len(found))
+        if found:
+            return Given(tuple(found))
+        return Given((), "nothing to do" if room > 0 else "enough is under way", PAUSE)
+
+    def _refusal(self, tx: Tx, node: Node, ask: Ask, now: float) -> Given | None:
+        why = ""
+        if ask.want < 1:
+            why = "nothing asked for"
+        elif node.sent_today >= node.quota:
+            why = f"its quota of {node.quota} tasks a day is used up"
+        elif self._budget is not None and node.bytes_today >= self._budget:
+            why = f"its budget of {self._budget} bytes a day is used up"
+        if not why:
+            return None
+        nodes.seen(tx, node.id, now, speed=ask.speed, available=ask.available)
+        return Given((), why, 60.0 if ask.want else 0.0)
+
+    def _owner(self, tx: Tx, token: int) -> int | None:
+        """The token, if it is somebody's own."""
+        if token not in self._owners:
+            self._owners[token] = token if nodes.personal(tx, token) else None
+        return self._owners[token]
+
+    def _decide_check(self, tx: Tx, run: Run, node: Node, one: Waiting, now: float) -> None:
+        if not must_check(node.streak, self._dice.random(), run.settings.grid.replicate, trusted=node.trusted):
+            return
+        if self._company[0] < now:
+            self._company = now + COUNTED, nodes.active(tx, now)
+        if self._company[1] < 2:
+            runs.count(tx, run.id, unchecked=1)  # there is nobody to compare with
+            return
+        tasks.change(tx, one.task, needs=2, attempts=2)
+        tasks.another(tx, one.task, run.id, priority=tasks.CHECK, check=True)
+        runs.count(tx, run.id, checks=1)
+        self.feeder.changed()
+
+    @staticmethod
+    def _lease(run: Run, node: Node) -> float:
+        how = run.settings.grid
+        if node.speed <= 0:
+            return how.lease
+        seconds = how.local_steps * run.settings.recipe.batch / node.speed
+        return min(how.lease, max(SHORTEST, SLACK * seconds))
+
+    def _task(self, tx: Tx, run: Run, one: Waiting, lease: float) -> Task:
+        row = tasks.task(tx, one.task)
+        version = row.version
+        if version is None:  # async: that of this moment, for all who do it
+            version = run.version
+            tasks.change(tx, one.task, version=version)
+        return Task(
+            result=one.result,
+            task=one.task,
+            run=run.name,
+            about=run.about,
+            version=self._version(tx, run, version),
+            sample=row.sample,
+            epoch=row.epoch,
+            first=row.first,
+            steps=row.steps,
+            seed=row.seed,
+            progress=row.progress,
+            lease=lease,
+        )
+
+    def _version(self, tx: Tx, run: Run, number: int) -> Version:
+        key = (run.id, number)
+        if key not in self._about:
+            sha256 = versions.sha256_of(tx, run.id, number)
+            assert sha256 is not None
+            if len(self._about) > 256:
+                self._about.clear()
+            self._about[key] = Version(number=number, sha256=sha256, size=run.settings.size)
+        return self._about[key]
+
+
+def _has(tx: Tx, told: Collection[str]) -> set[tuple[int, int | None]]:
+    """run/sample of a request, as the database knows them."""
+    found: set[tuple[int, int | None]] = set()
+    for word in told:
+        name, _, sample = word.rpartition("/")
+        run = runs.named(tx, name) if name else None
+        if run is not None and sample.isdigit():
+            found.add((run.id, int(sample)))
+    return found

@@ -1,0 +1,104 @@
+"""Validator: looks at the answers of a task and says which are good (trust/agreement.py).
+
+Good ones go on to the assimilator together, as one. Who disagrees with them is wrong, and loses its reputation. Where too few agree, one
+more node is asked, up to a number of attempts; then the task has failed, and nobody is blamed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from laminar.grid.db import nodes, runs, tasks
+from laminar.grid.db.book import Tx
+from laminar.grid.db.moves import end_task, move
+from laminar.grid.db.runs import Run
+from laminar.grid.states import ResultState, TaskState
+from laminar.grid.trust.agreement import Given, Verdict, judge
+
+
+def validate(tx: Tx, now: float, *, claim: bool = False) -> set[int]:  # noqa: ARG001 - all daemons are called alike
+    """The runs for which there is something to assimilate."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    for row in tasks.to_do(tx, tasks.VALIDATE, claim=claim):
+        tasks.mark(tx, [row.id], todo=None)
+        if row.task not in seen:
+            seen.add(row.task)
+            run = runs.get(tx, row.run)
+            if run is not None and _task(tx, run, row.task):
+                found.add(row.run)
+    return found
+
+
+def _task(tx: Tx, run: Run, id: int) -> bool:
+    """True if the task has a good answer that is to be assimilated."""
+    task, rows = tasks.task(tx, id), tasks.results_of(tx, id)
+    here = [row for row in rows if row.state in ("returned", "valid")]
+    given = [Given(row.id, row.node, np.frombuffer(row.sketch, "<f4"), bool(row.trusted), row.state == "valid") for row in here]
+    verdict = judge(given, task.needs, run.settings.grid.tolerance)
+    if verdict.how == "waits":
+        _wait(tx, run, task, rows, verdict)
+        return False
+    first = bool(task.state == TaskState.OPEN.value)
+    work = task.steps * run.settings.recipe.batch
+    compared = verdict.how != "alone"
+    for row in here:
+        if row.state != "returned":
+            continue
+        if row.id in verdict.good:
+            _good(tx, run, row, verdict, first=first, credit=work, compared=compared)
+        else:
+            refuse(tx, run, row, "disagrees with the other answers to its task", kind="disagrees")
+    if first:
+        end_task(tx, id, TaskState.DONE)
+        tasks.mark(tx, [next(row.id for row in here if row.id in verdict.good)], todo=tasks.ASSIMILATE)
+        _cancel_others(tx, rows)
+    return first
+
+
+def _good(tx: Tx, run: Run, row: Any, verdict: Verdict, *, first: bool, credit: int, compared: bool) -> None:
+    extra: dict[str, Any] = {"used": "with"} if first else {"used": "extra", "todo": tasks.DELETE, "told": False}
+    move(tx, row.id, ResultState.VALID, verdict=verdict.how, **extra)
+    nodes.judged(tx, row.node, good=True, compared=compared, credit=float(credit))
+    runs.count(tx, run.id, valid=1, **({"compared": 1} if compared else {}))
+
+
+def refuse(tx: Tx, run: Run, row: Any, why: str, *, kind: str) -> None:
+    """An answer is wrong: its node answers for it, and the task needs another, unless it has a good one."""
+    if move(tx, row.id, ResultState.INVALID, verdict=why, todo=tasks.DELETE, told=False):
+        nodes.judged(tx, row.node, good=False, compared=True)
+        runs.add(tx, run.id, {"invalid": 1, f"refused {kind}": 1})
+
+
+def _wait(tx: Tx, run: Run, task: Any, rows: list[Any], verdict: Verdict) -> None:
+    """Answers are missing, or do not agree. See that one comes."""
+    if verdict.needs != task.needs:
+        tasks.change(tx, task.id, needs=verdict.needs)
+        runs.count(tx, run.id, disagreements=1)
+    replace(tx, run, task.id, rows, needs=verdict.needs)
+
+
+def replace(tx: Tx, run: Run, id: int, rows: list[Any], *, needs: int) -> bool:
+    """As many results as answers are needed; False if the task has failed for good."""
+    alive = sum(row.state in ("unsent", "in progress", "returned") for row in rows)
+    task = tasks.task(tx, id)
+    if task.state != TaskState.OPEN.value or alive >= needs:
+        return True
+    if task.attempts >= run.settings.grid.attempts:
+        if not alive:
+            end_task(tx, id, TaskState.FAILED)
+            runs.count(tx, run.id, failed=1)
+        return False
+    tasks.change(tx, id, attempts=task.attempts + needs - alive)
+    for _ in range(needs - alive):
+        tasks.another(tx, id, run.id, priority=tasks.AGAIN, check=needs > 1)
+    return True
+
+
+def _cancel_others(tx: Tx, rows: list[Any]) -> None:
+    """Nobody needs to begin with what is done."""
+    for row in rows:
+        if row.state == "unsent":
+            move(tx, row.id, ResultState.GIVEN_UP, verdict="the task is done")

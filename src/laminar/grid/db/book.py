@@ -1,0 +1,117 @@
+"""Book: opens the database and gives transactions on it.
+
+    sqlite:///path/grid.db        write-ahead log, every commit on disk before it is acknowledged
+    postgresql+psycopg://…        several servers and daemons may share it; rows are claimed with SKIP LOCKED
+
+One writer at a time on SQLite: who writes says so at once (BEGIN IMMEDIATE), so that nobody fails half-way for want of a lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, final
+
+from sqlalchemy import Connection, create_engine, event, insert, select
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
+
+from laminar.core.errors import LaminarError
+from laminar.grid.db import schema
+
+BUSY_MS: Final = 30_000
+Tx = Connection
+Hook = Callable[[str], None]
+_books: dict[int, Book] = {}  # that are open, by their engines
+
+
+def hook_of(tx: Tx) -> Hook | None:
+    """Of the book that a transaction is of."""
+    book = _books.get(id(tx.engine))
+    return None if book is None else book.hook
+
+
+@final
+class Book:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.hook: Hook | None = None  # called with every statement before it is executed: a test may raise there
+
+    @classmethod
+    def open(cls, url: str) -> Book:
+        """L505 where it cannot be opened or is of another format. Tables are made where there are none."""
+        memory = url in ("sqlite://", "sqlite:///:memory:")
+        more: dict[str, Any] = {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}} if memory else {}
+        if url.startswith("sqlite:///") and not memory:
+            Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            engine = create_engine(url, **more)
+        except (SQLAlchemyError, ImportError) as error:
+            hint = "pip install 'laminar[grid,postgres]'" if "psycopg" in str(error) else "--database sqlite:///grid.db"
+            raise LaminarError("L505", f"the database {_shown(url)} cannot be opened: {error}", hint=hint) from error
+        if engine.dialect.name == "sqlite":
+            event.listen(engine, "connect", _pragmas)
+            event.listen(engine, "begin", _begin)
+        book = cls(engine)
+        _books[id(engine)] = book
+        event.listen(engine, "before_cursor_execute", book._before)
+        try:
+            schema.metadata.create_all(engine)
+            with book.transaction() as tx:
+                found = tx.execute(select(schema.meta.c.value).where(schema.meta.c.key == "format")).scalar()
+                if found is None:
+                    tx.execute(insert(schema.meta).values(key="format", value=str(schema.FORMAT)))
+        except DBAPIError as error:
+            raise LaminarError(
+                "L505",
+                f"the database {_shown(url)} cannot be used: {str(error.orig).strip()}",
+                hint="look whether its disk is full, its server runs, and the address is right",
+            ) from error
+        if found is not None and found != str(schema.FORMAT):
+            raise LaminarError(
+                "L505",
+                f"the database {_shown(url)} has format {found}, and this Laminar writes {schema.FORMAT}",
+                hint="use the Laminar it was made with, or give another --database",
+            )
+        return book
+
+    @property
+    def postgres(self) -> bool:
+        return self.engine.dialect.name == "postgresql"
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Tx]:
+        """All of it, or nothing."""
+        with self.engine.begin() as tx:
+            yield tx
+
+    def close(self) -> None:
+        _books.pop(id(self.engine), None)
+        self.engine.dispose()
+
+    def _before(self, connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:  # noqa: ARG002
+        if self.hook is not None:
+            self.hook(statement)
+
+
+def _pragmas(connection: Any, record: Any) -> None:  # noqa: ARG001
+    connection.isolation_level = None  # we say BEGIN ourselves
+    cursor = connection.cursor()
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", f"busy_timeout = {BUSY_MS}", "foreign_keys = ON", "cache_size = -65536"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _shown(url: str) -> str:
+    """Without a password."""
+    head, at, tail = url.rpartition("@")
+    return f"{head.split('://')[0]}://…@{tail}" if at else url
+
+
+__all__ = ["Book", "OperationalError", "Tx"]

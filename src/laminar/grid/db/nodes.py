@@ -1,0 +1,236 @@
+"""Nodes and the tokens with which they come."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import bindparam, case, func, insert, select, update
+
+from laminar.grid.db.book import Tx
+from laminar.grid.db.prepared import Prepared
+from laminar.grid.db.schema import nodes, tokens
+from laminar.grid.wire.messages import Facts
+from laminar.grid.wire.signing import node_id
+
+FIRST_QUOTA: Final = 64
+LARGEST_QUOTA: Final = 1 << 20
+ACTIVE: Final = 600.0  # seconds since a node was heard of
+DAY: Final = 86400
+
+
+@dataclass(frozen=True)
+class Node:
+    """As far as decisions go by it."""
+
+    id: str
+    number: int
+    name: str
+    key: str
+    token: int
+    banned: str | None
+    trusted: bool
+    speed: float
+    streak: int
+    quota: int
+    sent_today: int
+    bytes_today: int
+
+
+_GET: Final = Prepared(select(*[nodes.c[name] for name in (*Node.__dataclass_fields__, "day")]).where(nodes.c.id == bindparam("i")))
+
+
+def get(tx: Tx, id: str, now: float) -> Node | None:
+    row = _GET.row(tx, i=id)
+    return None if row is None else _node(row, now)
+
+
+def _node(row: Any, now: float) -> Node:
+    today = row.day == int(now // DAY)
+    return Node(
+        row.id,
+        row.number,
+        row.name,
+        row.key,
+        row.token,
+        row.banned,
+        row.trusted,
+        row.speed,
+        row.streak,
+        row.quota,
+        row.sent_today if today else 0,
+        row.bytes_today if today else 0,
+    )
+
+
+def find(tx: Tx, word: str) -> str | None:
+    """The id of the node that is called so: by number, name or the beginning of its id; None if none or several are."""
+    by_number = nodes.c.number == int(word) if word.isdigit() else nodes.c.name == word
+    found = tx.execute(select(nodes.c.id).where(by_number | nodes.c.id.startswith(word, autoescape=True))).scalars().all()
+    return found[0] if len(found) == 1 else None
+
+
+def enrol(tx: Tx, key: str, token: int, facts: Facts, now: float, *, trusted: bool = False) -> str:
+    """The node of this key; known ones keep what is known of them."""
+    id = node_id(key)
+    told = msgspec.json.encode(facts).decode()
+    if tx.execute(select(nodes.c.id).where(nodes.c.id == id)).scalar() is not None:
+        tx.execute(update(nodes).where(nodes.c.id == id).values(facts=told, name=facts.name, seen=now))
+        return id
+    number = int(tx.execute(select(func.coalesce(func.max(nodes.c.number), 0))).scalar_one()) + 1
+    tx.execute(
+        insert(nodes).values(
+            id=id,
+            number=number,
+            name=facts.name,
+            key=key,
+            token=token,
+            facts=told,
+            enrolled=now,
+            seen=now,
+            trusted=trusted,
+            quota=FIRST_QUOTA,
+        )
+    )
+    return id
+
+
+_SAME_DAY: Final = nodes.c.day == bindparam("day")
+_SEEN: Final = Prepared(
+    update(nodes)
+    .where(nodes.c.id == bindparam("i"))
+    .values(
+        seen=bindparam("now"),
+        available=bindparam("share"),
+        speed=case((bindparam("fast") > 0, bindparam("fast")), else_=nodes.c.speed),
+        sent_today=case((_SAME_DAY, nodes.c.sent_today + bindparam("sent")), else_=bindparam("sent")),
+        bytes_today=case((_SAME_DAY, nodes.c.bytes_today), else_=0),
+        day=bindparam("day"),
+    )
+)
+_MOVED: Final = Prepared(
+    update(nodes)
+    .where(nodes.c.id == bindparam("i"))
+    .values(
+        bytes_down=nodes.c.bytes_down + bindparam("down"),
+        bytes_up=nodes.c.bytes_up + bindparam("up"),
+        bytes_today=case((_SAME_DAY, nodes.c.bytes_today + bindparam("both")), else_=bindparam("both")),
+        sent_today=case((_SAME_DAY, nodes.c.sent_today), else_=0),
+        day=bindparam("day"),
+    )
+)
+
+
+def seen(tx: Tx, id: str, now: float, *, speed: float, available: float, sent: int = 0) -> None:
+    """It has asked, and was given so many tasks."""
+    _SEEN.change(tx, i=id, now=now, share=available, fast=float(speed), sent=sent, day=int(now // DAY))
+
+
+def moved_bytes(tx: Tx, id: str, now: float, *, down: int = 0, up: int = 0) -> None:
+    _MOVED.change(tx, i=id, down=down, up=up, both=down + up, day=int(now // DAY))
+
+
+_DOUBLE: Final = case((nodes.c.quota * 2 > LARGEST_QUOTA, LARGEST_QUOTA), else_=nodes.c.quota * 2)
+_HALF: Final = case((nodes.c.quota < 4, 1), else_=nodes.c.quota / 2)
+_GOOD: Final = Prepared(
+    update(nodes)
+    .where(nodes.c.id == bindparam("i"))
+    .values(
+        valid=nodes.c.valid + 1, streak=nodes.c.streak + bindparam("longer"), credit=nodes.c.credit + bindparam("earned"), quota=_DOUBLE
+    )
+)
+_BAD: Final = Prepared(update(nodes).where(nodes.c.id == bindparam("i")).values(invalid=nodes.c.invalid + 1, streak=0, quota=_HALF))
+_LOST: Final = Prepared(update(nodes).where(nodes.c.id == bindparam("i")).values(lost=nodes.c.lost + bindparam("n"), streak=0, quota=_HALF))
+_RECORD: Final = Prepared(select(nodes.c.invalid, nodes.c.valid, nodes.c.banned).where(nodes.c.id == bindparam("i")))
+
+
+def judged(tx: Tx, id: str, *, good: bool, compared: bool, credit: float = 0.0, ban_after: int = 3) -> None:
+    """A verdict on an answer. Only an answer that was compared adds to the streak; a bad one ends it (BOINC's adaptive replication)."""
+    if good:
+        _GOOD.change(tx, i=id, longer=int(compared), earned=credit)
+        return
+    _BAD.change(tx, i=id)
+    row = _RECORD.row(tx, i=id)
+    if row.banned is None and row.invalid >= ban_after and row.invalid * 10 > row.valid:
+        ban(tx, id, f"{row.invalid} of its answers were wrong, {row.valid} good")
+
+
+def lost(tx: Tx, ids: dict[str, int]) -> None:
+    """So many leases of each ended without an answer."""
+    for id, number in ids.items():
+        _LOST.change(tx, i=id, n=number)
+
+
+def ban(tx: Tx, id: str, why: str | None) -> bool:
+    """None: it may come back."""
+    columns: dict[str, Any] = {"banned": why} if why is not None else {"banned": None, "streak": 0, "invalid": 0}
+    return bool(tx.execute(update(nodes).where(nodes.c.id == id).values(**columns)).rowcount)
+
+
+_ACTIVE: Final = Prepared(select(func.count()).select_from(nodes).where(nodes.c.seen > bindparam("then"), nodes.c.banned.is_(None)))
+
+
+def active(tx: Tx, now: float) -> int:
+    return int(_ACTIVE.value(tx, then=now - ACTIVE))
+
+
+def everyone(tx: Tx) -> list[dict[str, Any]]:
+    rows = tx.execute(select(nodes, tokens.c.name.label("owner")).join(tokens).order_by(nodes.c.number)).mappings()
+    return [{**row, "facts": msgspec.json.decode(row["facts"])} for row in rows]
+
+
+# Tokens
+
+
+def make_token(
+    tx: Tx, now: float, *, name: str = "", uses: int | None = None, seconds: float | None = None, secret: str | None = None
+) -> str:
+    """A secret with which nodes may come; only its digest is kept."""
+    secret = secret or secrets.token_urlsafe(24)
+    expires = None if seconds is None else now + seconds
+    tx.execute(insert(tokens).values(digest=_digest(secret), name=name, uses=uses, expires=expires, revoked=False, made=now))
+    return secret
+
+
+def use_token(tx: Tx, secret: str, now: float, *, known: bool) -> tuple[int | None, str]:
+    """The token and "", or None and why not. A node that is known already uses it up no further."""
+    row = tx.execute(select(tokens).where(tokens.c.digest == _digest(secret))).one_or_none()
+    if row is None:
+        return None, "token"
+    if row.revoked:
+        return None, "revoked"
+    if row.expires is not None and now > row.expires:
+        return None, "expired"
+    if not known and row.uses is not None:
+        if row.uses < 1:
+            return None, "used up"
+        tx.execute(update(tokens).where(tokens.c.id == row.id).values(uses=row.uses - 1))
+    return int(row.id), ""
+
+
+def revoke_token(tx: Tx, id: int) -> int:
+    """Nobody comes with it any more, and nodes that did are banned. How many."""
+    tx.execute(update(tokens).where(tokens.c.id == id).values(revoked=True))
+    banned = update(nodes).where(nodes.c.token == id, nodes.c.banned.is_(None)).values(banned="its token was revoked")
+    return int(tx.execute(banned).rowcount)
+
+
+def all_tokens(tx: Tx) -> list[dict[str, Any]]:
+    came = select(func.count()).select_from(nodes).where(nodes.c.token == tokens.c.id).scalar_subquery()
+    columns = [tokens.c.id, tokens.c.name, tokens.c.uses, tokens.c.expires, tokens.c.revoked, tokens.c.made, came.label("nodes")]
+    return [dict(row) for row in tx.execute(select(*columns).order_by(tokens.c.id)).mappings()]
+
+
+_OWNER: Final = Prepared(select(tokens.c.name).where(tokens.c.id == bindparam("i")))
+
+
+def personal(tx: Tx, token: int) -> bool:
+    """Was it given to somebody in particular? Then all nodes that came with it are theirs."""
+    return bool(_OWNER.value(tx, i=token))
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

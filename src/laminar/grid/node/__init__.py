@@ -1,0 +1,7 @@
+"""Node: a desktop that lends its idle time. Two processes: one that talks to the server and minds its owner (no torch), one that computes.
+
+Read in this order: home.py (what a node keeps on its disk), client.py (signed requests), limits.py (what the owner allows; pure) with
+machine.py (what the machine is doing), keeper.py (the loop), worker_process.py and trainer.py (the work), sources.py (data that a server
+may ask for).
+A node runs no code of the server: it gets a graph of tensor operators, numbers, and names of public data.
+"""

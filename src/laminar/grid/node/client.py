@@ -1,0 +1,167 @@
+"""Client: signed requests of a node, and answers whose signature is that of the server that was pinned.
+
+Outgoing connections only. What fails for a while is tried again, each time later and at a random moment, so that a server that comes back
+is not run over by all at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, final
+
+import httpx
+import msgspec
+
+from laminar.core.errors import LaminarError
+from laminar.grid.wire import signing
+from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Enrolled, Facts, Problem, Received, Verdict, Work
+
+PIECE: Final = 4 << 20  # bytes of an upload
+TIMEOUT: Final = 30.0
+T = TypeVar("T")
+
+
+class Refusal(Exception):
+    """The server has said no, and means it."""
+
+    def __init__(self, status: int, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.status, self.error = status, problem.error
+
+
+class Unreachable(Exception):
+    """Nobody answers, or what answers is not the server. Worth another try."""
+
+
+@final
+class Client:
+    def __init__(self, url: str, key: signing.Key, *, pinned: str | None = None, ca: str | None = None) -> None:
+        self.url, self._key, self.pinned = url.rstrip("/"), key, pinned
+        self.node = signing.node_id(key.public)
+        self._checker = signing.Checker()
+        self._off = 0.0  # seconds that our clock is behind the server's
+        try:
+            verify: Any = True
+            if ca is not None:
+                import ssl
+
+                verify = ssl.create_default_context(cafile=ca)
+            self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT, verify=verify, trust_env=True)
+        except (OSError, httpx.InvalidURL) as error:
+            raise LaminarError(
+                "L501", f"{url} cannot be used: {error}", hint="--ca FILE is the certificate that `laminar grid serve` wrote"
+            ) from error
+
+    def close(self) -> None:
+        self._http.close()
+
+    # Requests
+
+    def about(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._ask("GET", "/v1/about", type=dict[str, Any])
+        return found
+
+    def enrol(self, token: str, facts: Facts) -> Enrolled:
+        asked = Enrol(protocol=PROTOCOL, token=token, key=self._key.public, facts=facts)
+        return self._ask("POST", "/v1/enrol", asked, type=Enrolled)
+
+    def work(self, asked: Ask) -> Work:
+        return self._ask("POST", "/v1/work", asked, type=Work, timeout=TIMEOUT + asked.wait)
+
+    def file(self, sha256: str) -> bytes:
+        return self._send("GET", f"/v1/files/{sha256}").content
+
+    def version(self, run: str, number: int, base: int | None) -> bytes:
+        """Refusal with the error `base` where the difference cannot be had."""
+        return self._send("GET", f"/v1/runs/{_quoted(run)}/versions/{number}" + (f"?from={base}" if base is not None else "")).content
+
+    def answer(self, result: int, data: bytes) -> Verdict:
+        """In pieces where it is large; what the server has already is not sent again."""
+        if len(data) <= PIECE:
+            return self._ask("PUT", f"/v1/results/{result}", data, type=Verdict)
+        at = self._ask("GET", f"/v1/results/{result}", type=Received).size
+        while True:
+            piece = data[at : at + PIECE] or data[-1:]
+            at = min(at, len(data) - 1)
+            response = self._send("PUT", f"/v1/results/{result}?at={at}&size={len(data)}", piece)
+            if response.status_code != 202:
+                return self._read(response, Verdict)
+            at = self._read(response, Received).size
+
+    def custody(self, run: str, data: bytes | None = None) -> bytes | None:
+        """Leave what is kept back with the server, or get it again."""
+        path = f"/v1/runs/{_quoted(run)}/custody"
+        if data is not None:
+            self._send("PUT", path, data)
+            return None
+        try:
+            return self._send("GET", path).content
+        except Refusal:
+            return None
+
+    # How
+
+    def _ask(self, method: str, path: str, body: Any = None, *, type: type[T], timeout: float = TIMEOUT) -> T:
+        return self._read(self._send(method, path, body, timeout=timeout), type)
+
+    def _read(self, response: httpx.Response, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(response.content, type=kind)
+        except msgspec.DecodeError as error:
+            raise Unreachable(f"{self.url} says something that is no answer: {error}") from error
+
+    def _send(self, method: str, path: str, body: Any = None, *, timeout: float = TIMEOUT, again: bool = True) -> httpx.Response:
+        content = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
+        stamp, nonce = f"{time.time() + self._off:.3f}", signing.nonce()
+        message = signing.of_request(method, path, stamp, nonce, hashlib.sha256(content).hexdigest())
+        headers = {signing.NODE: self.node, signing.TIME: stamp, signing.NONCE: nonce, signing.SIGNATURE: self._key.sign(message)}
+        try:
+            response = self._http.request(method, path, content=content, headers=headers, timeout=timeout)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unreachable(f"{self.url}: {str(error) or error.__class__.__name__}") from error
+        if response.status_code >= 400 or "json" in response.headers.get("content-type", ""):
+            self._check(response, nonce)
+        if response.status_code < 400:
+            return response
+        try:
+            problem = msgspec.json.decode(response.content, type=Problem)
+        except msgspec.DecodeError:
+            raise Unreachable(f"{self.url} answers {response.status_code}") from None
+        if problem.error == "clock" and again:
+            self._off = problem.now - time.time()
+            return self._send(method, path, body, timeout=timeout, again=False)
+        if response.status_code >= 500 or problem.error in ("rate", "slow", "gone"):
+            raise Unreachable(f"{self.url}: {problem.message}")
+        raise Refusal(response.status_code, problem)
+
+    def _check(self, response: httpx.Response, nonce: str) -> None:
+        if self.pinned is None:
+            return
+        message = signing.of_reply(nonce, response.status_code, hashlib.sha256(response.content).hexdigest())
+        if not self._checker.good(self.pinned, response.headers.get(signing.SIGNATURE, ""), message):
+            raise Unreachable(f"what answers at {self.url} ({response.status_code}) is not the server that this node joined")
+
+
+def _quoted(name: str) -> str:
+    from urllib.parse import quote
+
+    return quote(name, safe="")
+
+
+@final
+class Backoff:
+    """Seconds to wait after the n-th failure in a row: doubling up to `most`, and somewhere between half and all of it."""
+
+    def __init__(self, first: float = 0.5, most: float = 300.0, dice: Callable[[], float] = random.random) -> None:
+        self._first, self._most, self._dice, self._failures = first, most, dice, 0
+
+    def failed(self) -> float:
+        self._failures += 1
+        longest = min(self._most, self._first * 2 ** min(self._failures - 1, 20))
+        return float(longest * (0.5 + 0.5 * self._dice()))
+
+    def worked(self) -> None:
+        self._failures = 0

@@ -1,0 +1,56 @@
+"""Join: the first word with a server. Its key is pinned; a server with another one is not listened to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from laminar.core.errors import LaminarError
+from laminar.grid.node.client import Client, Refusal, Unreachable
+from laminar.grid.node.home import Home, Server
+from laminar.grid.node.limits import Limits
+from laminar.grid.node.machine import facts
+from laminar.grid.wire.signing import fingerprint
+
+
+def join(home: Home, url: str | None, token: str | None, key: str | None, name: str, limits: Limits, ca: Path | None = None) -> Client:
+    """A client of the server that the node belongs to, after a word with it where that is new."""
+    known = home.server()
+    if url is None and known is None:
+        raise LaminarError("L503", f"{home.root} has joined no grid yet", hint="laminar grid join URL --token TOKEN")
+    authority = ca or (home.root / "ca.pem" if (home.root / "ca.pem").exists() else None)
+    if known is not None and (url is None or url.rstrip("/") == known.url) and token is None:
+        return Client(known.url, home.key, pinned=known.key, ca=str(authority) if authority else None)
+    assert url is not None or known is not None
+    client = Client(url or known.url, home.key, ca=str(authority) if authority else None)  # type: ignore[union-attr]
+    try:
+        told = str(client.about().get("key", ""))
+        pinned = key or (known.key if known is not None and known.url == client.url else told)
+        if told != pinned:
+            raise LaminarError(
+                "L502",
+                f"the server at {client.url} has the key {_shown(told)}, and {_shown(pinned)} was expected",
+                hint="ask whoever runs the grid; if its key has really changed, join with the new --key",
+            )
+        if token is None:
+            raise LaminarError("L503", f"a node needs a token to join {client.url}", hint="laminar grid join URL --token TOKEN")
+        client.pinned = pinned
+        enrolled = client.enrol(token, facts(name, limits))
+    except Unreachable as error:
+        raise LaminarError(
+            "L501", f"the grid cannot be reached: {error}", hint="look whether the address is right and the server runs"
+        ) from error
+    except Refusal as error:
+        raise LaminarError(
+            "L503", f"the grid at {client.url} refuses this node: {error} ({error.error})", hint="ask for a new token"
+        ) from error
+    home.pin(Server(url=client.url, key=pinned, node=enrolled.node, grid=enrolled.grid))
+    if ca is not None:
+        (home.root / "ca.pem").write_bytes(ca.read_bytes())
+    return client
+
+
+def _shown(key: str) -> str:
+    try:
+        return fingerprint(key)
+    except ValueError:
+        return repr(key[:50])

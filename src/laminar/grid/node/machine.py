@@ -1,0 +1,116 @@
+"""Machine: what this computer has and is doing, on Linux, Windows and macOS (psutil). What cannot be found out is None."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from laminar import __version__
+from laminar.grid.node.limits import Limits, Machine
+from laminar.grid.wire.messages import Facts
+
+
+def facts(name: str, limits: Limits, torch: str = "") -> Facts:
+    memory = min(psutil.virtual_memory().total, limits.memory or sys.maxsize)
+    return Facts(
+        name=name,
+        cores=max(1, int((psutil.cpu_count() or 1) * limits.cpu)),
+        memory=memory,
+        platform=f"{platform.system()} {platform.machine()}",
+        laminar=__version__,
+        torch=torch,
+    )
+
+
+class Watcher:
+    """Looks at the machine; the load of others is that since the last look."""
+
+    def __init__(self, home: Path) -> None:
+        self._paused = home / "paused"
+        self._own: dict[int, float] = {}
+        psutil.cpu_percent(None)
+        self._at = time.monotonic()
+
+    def look(self, own: list[int]) -> Machine:
+        """`own`: processes of this node, whose work is not that of others."""
+        return Machine(
+            now=datetime.now(),
+            untouched=untouched(),
+            others=self._others(own),
+            on_battery=_on_battery(),
+            free=psutil.virtual_memory().available,
+            paused=self._paused.exists(),
+        )
+
+    def _others(self, own: list[int]) -> float:
+        now, cores = time.monotonic(), psutil.cpu_count() or 1
+        used, spent = psutil.cpu_percent(None) / 100, 0.0
+        for pid in own:
+            with contextlib.suppress(psutil.Error):
+                times = psutil.Process(pid).cpu_times()
+                total = times.user + times.system
+                spent += total - self._own.get(pid, total)
+                self._own[pid] = total
+        share = spent / max(now - self._at, 1e-3) / cores
+        self._at = now
+        return max(0.0, used - share)
+
+
+def _on_battery() -> bool | None:
+    try:
+        battery = psutil.sensors_battery()
+    except (AttributeError, OSError, RuntimeError):
+        return None
+    return None if battery is None else not battery.power_plugged
+
+
+def untouched() -> float | None:
+    """Seconds since a key was pressed or the mouse moved."""
+    try:
+        if sys.platform == "win32":
+            return _untouched_windows()
+        if sys.platform == "darwin":
+            told = subprocess.run(["ioreg", "-c", "IOHIDSystem"], capture_output=True, text=True, timeout=5, check=True).stdout
+            found = re.search(r'"HIDIdleTime" = (\d+)', told)
+            return int(found[1]) / 1e9 if found else None
+        times = [os.stat(path).st_atime for path in [*Path("/dev").glob("tty[0-9]*"), *Path("/dev/pts").glob("[0-9]*")]]
+        return max(0.0, time.time() - max(times)) if times else None
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def _untouched_windows() -> float | None:
+    class Last(ctypes.Structure):
+        _fields_ = (("size", ctypes.c_uint), ("time", ctypes.c_uint))
+
+    windows: Any = getattr(ctypes, "windll", None)
+    if windows is None:
+        return None
+    last = Last(ctypes.sizeof(Last), 0)
+    if not windows.user32.GetLastInputInfo(ctypes.byref(last)):
+        return None
+    ticks: int = windows.kernel32.GetTickCount()
+    return float((ticks - last.time) & 0xFFFFFFFF) / 1000
+
+
+def be_modest() -> None:
+    """The lowest priority there is, for this process and those it starts."""
+    with contextlib.suppress(OSError, psutil.Error, AttributeError):
+        me = psutil.Process()
+        if sys.platform == "win32":
+            me.nice(getattr(psutil, "IDLE_PRIORITY_CLASS", 64))
+        else:
+            me.nice(19)
+        if sys.platform == "linux":
+            me.ionice(psutil.IOPRIO_CLASS_IDLE)

@@ -1,0 +1,34 @@
+"""Sources that a task may name. Whatever would run code, or read files of the owner, is refused: what a gradient is made of can be guessed.
+
+Used by nodes before they open anything, and by whoever starts a run, so that it fails there and not on every desktop.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from laminar.core.errors import LaminarError
+from laminar.data.spec import DataSpec
+
+BY_NAME: Final = ("cifar10", "digits", "fashion-mnist", "flowers", "glyphs", "mnist")
+ON_MIRRORS: Final = ("index",)
+SCHEMES: Final = ("http://", "https://", "ftp://", "ftps://")
+
+
+def check_source(spec: DataSpec) -> None:
+    """L504 unless strangers can open it."""
+    kind, _, rest = spec.source.partition(":")
+    hint = "laminar data index makes an index of image files, and laminar data serve a mirror of them"
+    if kind in BY_NAME:
+        if spec.args:
+            raise LaminarError(
+                "L504", f"{spec.source} with args {sorted(spec.args)}: nodes open it by its name alone", hint="leave args out"
+            )
+        return
+    if kind not in ON_MIRRORS:
+        what = "runs code of the project" if kind == "python" else "is a file of this machine"
+        raise LaminarError("L504", f"data source '{spec.source}' {what}: nodes have no part in it", hint=hint)
+    places = [rest, *spec.mirrors]
+    odd = next((place for place in places if not place.startswith(SCHEMES)), None)
+    if odd is not None:
+        raise LaminarError("L504", f"'{odd}' is a place on this machine, and nodes fetch from {', '.join(SCHEMES)} only", hint=hint)

@@ -1,0 +1,165 @@
+"""Trainer: does a task. From a graph, numbers and data to the change that some steps make, the same on every machine up to rounding."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import final
+
+import msgspec
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load
+from torch import Tensor
+
+from laminar.core.errors import LaminarError
+from laminar.data.batches import Batches
+from laminar.data.dataset import Dataset
+from laminar.data.spec import DataSpec
+from laminar.grid.wire.messages import About, Task
+from laminar.model.freeze import freeze
+from laminar.model.graph import load_forms
+from laminar.parallel.compress.layout import Layout
+from laminar.train.borrowed import seeded
+from laminar.train.losses import loss_name, make_loss
+from laminar.train.optimizers import Optimizer
+from laminar.train.recipe import Recipe
+from laminar.train.schedules import learning_rate
+
+Files = Callable[[str], bytes]  # by sha256
+
+
+@dataclass(frozen=True)
+class Done:
+    change: Tensor  # start - end, or the gradient; flat
+    buffers: NDArray[np.float64]
+    loss: float
+    samples: int
+    seconds: float
+
+
+def recipe_of(about: About) -> Recipe:
+    return msgspec.convert(about.recipe, Recipe, str_keys=True)
+
+
+def data_of(about: About, sample: int | None) -> DataSpec:
+    """The data of a task: the run's, with the seed of the task's sample."""
+    spec = msgspec.convert(about.data, DataSpec, str_keys=True)
+    if sample is None or spec.sample is None:
+        return spec
+    return msgspec.structs.replace(spec, sample=msgspec.structs.replace(spec.sample, seed=sample))
+
+
+@final
+class Trainer:
+    """The model of a run, made once; its tensors are pieces of one flat row."""
+
+    def __init__(self, about: About, files: Files) -> None:
+        self.about, self.recipe = about, recipe_of(about)
+        tensors: dict[str, Tensor] = load(files(about.fixed)) if about.fixed else {}
+        tensors |= {name: torch.zeros(shape) for name, shape in about.parameters.items()}
+        tensors |= {name: torch.zeros(shape) for name, shape in about.buffers.items() if name not in tensors}
+        self.model = load_forms(files(about.graphs["train"]), files(about.graphs["eval"]), tensors, about.aliases)
+        self.frozen = freeze(self.model, about.frozen)
+        self.layout = Layout.of(about.parameters)
+        self.row, self.grad = torch.zeros(self.layout.numel), torch.zeros(self.layout.numel)
+        self.params = dict(self.model.named_parameters())
+        trained = {name for name, p in self.params.items() if p.requires_grad}
+        if trained != set(about.parameters):
+            odd = sorted(trained ^ set(about.parameters))
+            raise LaminarError(
+                "L504", f"the graph and the description differ in what is trained: {', '.join(odd[:3])}", hint="ban this server"
+            )
+        for part in self.layout.parts:
+            self.params[part.name].data = part.of(self.row)
+            self.params[part.name].grad = part.of(self.grad)
+        buffers = dict(self.model.named_buffers())
+        self.buffers = [buffers[name] for name in about.buffers]
+
+    @torch.no_grad()
+    def load(self, version: bytes) -> None:
+        numel = self.layout.numel
+        self.row.copy_(torch.frombuffer(bytearray(version[: 4 * numel]), dtype=torch.float32))
+        values, at = torch.from_numpy(np.frombuffer(version, dtype="<f8", offset=4 * numel).copy()), 0
+        for buffer in self.buffers:
+            some = values[at : at + buffer.numel()].view(buffer.shape)
+            buffer.copy_(some if buffer.is_floating_point() else some.round())
+            at += buffer.numel()
+
+    def flat_buffers(self) -> NDArray[np.float64]:
+        if not self.buffers:
+            return np.zeros(0)
+        found: NDArray[np.float64] = torch.cat([buffer.detach().double().reshape(-1) for buffer in self.buffers]).numpy()
+        return found
+
+    def do(self, task: Task, version: bytes, data: Dataset, pause: Callable[[], None] = lambda: None) -> Done:
+        """`pause` is called before every step: it may wait, or raise to give up."""
+        began = time.monotonic()
+        self.load(version)
+        start = self.row.clone()
+        self.model.train()
+        self.frozen.keep()
+        loss_of = make_loss(loss_name(self.recipe, data.task), label_smoothing=self.recipe.label_smoothing)
+        trained = {part.name: self.params[part.name] for part in self.layout.parts}
+        optimizer = None if self.about.gradients else Optimizer(self.recipe, trained)
+        rate = self._rates(task, data)
+        losses, samples = 0.0, 0
+        with seeded(task.seed):
+            for number, (x, y) in enumerate(self._batches(task, data)):
+                pause()
+                self.grad.zero_()
+                loss = loss_of(self.model(x), y)
+                loss.backward()  # type: ignore[no-untyped-call]
+                losses += loss.item()
+                samples += len(y)
+                if optimizer is not None:
+                    self._clip()
+                    optimizer.step(rate(number))
+        change = self.grad.clone() if optimizer is None else start - self.row
+        mean = losses / task.steps
+        if not math.isfinite(mean) or not bool(torch.isfinite(change).all()):
+            raise LaminarError("L601", f"the loss of task {task.task} is {mean}", hint="lower lr in train")
+        return Done(change, self.flat_buffers(), mean, samples, time.monotonic() - began)
+
+    def _clip(self) -> None:
+        if self.recipe.clip is not None:
+            norm = float(self.grad.norm())
+            if norm > self.recipe.clip:
+                self.grad.mul_(self.recipe.clip / (norm + 1e-6))
+
+    def _rates(self, task: Task, data: Dataset) -> Callable[[int], float]:
+        recipe, batches = self.recipe, batches_of(len(data.train), self.recipe.batch)
+        rate = learning_rate(lr=recipe.rate, schedule=recipe.plan, warmup=recipe.warmup, epochs=recipe.epochs, steps_per_epoch=batches)
+        start = int(task.progress * batches)
+        return lambda step: rate(min(start + step, recipe.epochs * batches - 1))
+
+    def _batches(self, task: Task, data: Dataset) -> Iterator[tuple[Tensor, Tensor]]:
+        local = task.sample is not None
+        spec = data_of(self.about, task.sample)
+        batches = Batches(
+            data.train.x,
+            data.train.y,
+            batch=self.recipe.batch,
+            seed=task.seed if local else self.recipe.seed,
+            augment=spec.augment,
+            background=False,
+        )
+        left, epoch, first = task.steps, task.epoch, task.first
+        whole = batches_of(len(data.train), self.recipe.batch)
+        while left:
+            last = min(first + left, whole)
+            for block in batches.some(epoch, first, last, None):
+                x, y = torch.from_numpy(block.x[0]), torch.from_numpy(block.y)
+                for rows in block.slices:
+                    yield x[rows], y[rows]
+            left -= last - first
+            epoch, first = epoch + 1, 0
+
+
+def batches_of(samples: int, batch: int) -> int:
+    """As train/job.py has it: a last batch of one sample is left out."""
+    whole, rest = divmod(samples, batch)
+    return whole + (rest > 1 or (rest == 1 and whole == 0))

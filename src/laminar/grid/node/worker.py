@@ -1,0 +1,155 @@
+"""Worker: does tasks and writes their answers on the disk, with what compression keeps back.
+
+The answer is written first, then the residual that belongs to it, tagged with the answer's number. If the machine stops in between, tag
+and answer do not fit together, the answer is thrown away and the task done again: nothing is sent twice or lost.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, final
+
+import msgspec
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from laminar.core import atomic
+from laminar.data.dataset import Dataset
+from laminar.data.open import open_data
+from laminar.grid.compressor import compressor_of
+from laminar.grid.node.home import Home
+from laminar.grid.node.sources import check_source
+from laminar.grid.node.trainer import Trainer, data_of
+from laminar.grid.wire import answer as answers
+from laminar.grid.wire.messages import About, Task
+from laminar.grid.wire.sketch import Sketcher
+from laminar.parallel.compress.packet import Packet
+from laminar.parallel.compress.protocol import Compressor
+
+DATA_SETS: Final = 4  # that stay open
+TAG: Final = "result"
+
+
+@final
+class Worker:
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._trainers: dict[str, Trainer] = {}
+        self._sketchers: dict[str, Sketcher] = {}
+        self._data: OrderedDict[tuple[str, int | None], Dataset] = OrderedDict()
+        self._compressors: dict[str, Compressor] = {}
+
+    def do(self, task: Task, pause: Callable[[], None] = lambda: None) -> dict[str, Any]:
+        """The answer is on the disk when this returns; figures for the keeper."""
+        trainer = self._trainer(task.about)
+        data = self._opened(task, trainer.about)
+        version = self._home.version_path(task.run, task.version.number).read_bytes()
+        done = trainer.do(task, version, data, pause)
+        sketch = self._sketchers[task.about].of(done.change.numpy())
+        compressor, fresh = self._compressor(task.run, trainer)
+        packet = compressor.encode(done.change, epoch_progress=task.progress, weights=trainer.row)
+        head = answers.Head(
+            result=task.result,
+            version=task.version.number,
+            packet=packet.nbytes,
+            buffers=done.buffers.nbytes,
+            samples=done.samples,
+            steps=task.steps,
+            loss=done.loss,
+            seconds=done.seconds,
+            fresh=fresh,
+            threads=torch.get_num_threads(),
+        )
+        _write(self._home.answer_path(task.result), answers.write(head, packet.data, done.buffers, sketch))
+        self._keep_residual(task.run, compressor, task.result)
+        return {"result": task.result, "samples": done.samples, "seconds": done.seconds, "loss": done.loss}
+
+    def put_back(self, run: str, about: str, results: list[int]) -> None:
+        """Answers that were not used: what they took out of the residual goes back into it."""
+        trainer = self._trainer(about)
+        compressor, _ = self._compressor(run, trainer)
+        for result in results:
+            path = self._home.answer_path(result)
+            if path.exists():
+                row = _residual_row(compressor)
+                if row is not None:
+                    compressor.decode(Packet.parse(bytes(answers.parse(path.read_bytes()).packet)), row)
+                path.unlink()
+        self._keep_residual(run, compressor, -1)
+
+    def _trainer(self, about: str) -> Trainer:
+        if about not in self._trainers:
+            self._trainers.clear()  # one model at a time: memory is the owner's
+            described = msgspec.json.decode(self._home.file(about), type=About)
+            trainer = Trainer(described, self._home.file)
+            self._trainers[about] = trainer
+            self._sketchers = {about: Sketcher(trainer.layout.numel, described.sketch)}
+        return self._trainers[about]
+
+    def _opened(self, task: Task, about: About) -> Dataset:
+        key = (task.about, task.sample)
+        if key not in self._data:
+            spec = data_of(about, task.sample)
+            check_source(spec)
+            while len(self._data) >= DATA_SETS:
+                self._data.popitem(last=False)
+            self._data[key] = open_data(spec, self._home.root / "data", cache=self._home.root / "data")
+        self._data.move_to_end(key)
+        return self._data[key]
+
+    # Residuals
+
+    def _compressor(self, run: str, trainer: Trainer) -> tuple[Compressor, bool]:
+        """And whether it begins anew."""
+        if run not in self._compressors:
+            made = compressor_of(trainer.recipe, trainer.layout, gradients=trainer.about.gradients)
+            path = self._home.residual_path(run)
+            try:
+                saved = load(path.read_bytes()) if path.exists() else {}
+                saved.pop(TAG, None)
+                if saved:
+                    made.load(saved)
+            except (SafetensorError, OSError):
+                path.unlink(missing_ok=True)
+            self._compressors[run] = made
+            return made, not made.state()
+        return self._compressors[run], not self._compressors[run].state()
+
+    def _keep_residual(self, run: str, compressor: Compressor, result: int) -> None:
+        state = {name: tensor.contiguous() for name, tensor in compressor.state().items()}
+        if state:
+            _write(self._home.residual_path(run), save({**state, TAG: torch.tensor(result)}))
+
+    def whole(self, task: Task) -> bool:
+        """Is there an answer to the task, with the residual that belongs to it?"""
+        path = self._home.answer_path(task.result)
+        if not path.exists():
+            return False
+        residual = self._home.residual_path(task.run)
+        if not residual.exists():
+            return True
+        try:
+            return int(load(residual.read_bytes())[TAG]) == task.result
+        except (SafetensorError, KeyError, OSError):
+            return False
+
+
+def _residual_row(compressor: Compressor) -> Tensor | None:
+    """What is kept back, where there is one."""
+    state = compressor.state()
+    return state.get("v", state.get("error"))
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all. Flushed where it is large enough to be worth the work that it holds."""
+    if len(data) > 1 << 20:
+        atomic.write_bytes(path, data)
+        return
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_bytes(data)
+    os.replace(part, path)

@@ -1,0 +1,69 @@
+"""The process that computes: `python -m laminar.grid.node.worker_process HOME`. One JSON line in, one out; it ends with its keeper.
+
+    {"do": task}                                      {"result": 7, "samples": 640, "seconds": 1.2, "loss": 0.4}
+    {"put back": {"run", "about", "results": [7]}}    {"put back": [7]}
+    {"whole": task}                                   {"whole": true}
+Whatever goes wrong is {"error": text, "code": "L601"}; the keeper gives the task back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+def main() -> None:
+    home, threads, share = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print is no answer
+    import torch
+
+    from laminar.core.errors import LaminarError
+    from laminar.core.heap import keep_freed_memory
+    from laminar.grid.node.home import Home
+    from laminar.grid.node.worker import Worker
+    from laminar.grid.wire.messages import Task
+
+    keep_freed_memory()
+    torch.set_num_threads(threads)
+    worker = Worker(Home(home))
+    pace = Pace(share)
+    print(json.dumps({"ready": torch.__version__}), file=out)
+    for line in sys.stdin:
+        asked: dict[str, Any] = json.loads(line)
+        try:
+            if "do" in asked:
+                said = worker.do(msgspec.convert(asked["do"], Task), pace.pause)
+            elif "put back" in asked:
+                worker.put_back(**asked["put back"])
+                said = {"put back": asked["put back"]["results"]}
+            else:
+                said = {"whole": worker.whole(msgspec.convert(asked["whole"], Task))}
+        except LaminarError as error:
+            said = {"error": error.message, "code": error.code}
+        except Exception as error:
+            said = {"error": f"{type(error).__name__}: {error}", "code": ""}
+        print(json.dumps(said), file=out)
+
+
+class Pace:
+    """Works a share of the time: after a step it sleeps as long as the rest of the share says."""
+
+    def __init__(self, share: float) -> None:
+        self._share, self._last = share, time.monotonic()
+
+    def pause(self) -> None:
+        if self._share < 1:
+            worked = time.monotonic() - self._last
+            time.sleep(min(1.0, worked * (1 / self._share - 1)))
+        self._last = time.monotonic()
+
+
+if __name__ == "__main__":
+    main()

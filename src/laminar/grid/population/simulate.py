@@ -1,0 +1,195 @@
+"""Simulate: a population against the server's real code, from event to event on virtual time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import heapq
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+
+import numpy as np
+
+from laminar.core.seeds import derive
+from laminar.grid.daemons.assimilator import Learner
+from laminar.grid.population import churn as churns
+from laminar.grid.population.behaviour import LIES, Person
+from laminar.grid.population.hall import Hall
+from laminar.grid.population.problem import Clouds
+from laminar.grid.server.service import Denied
+from laminar.grid.settings import Settings
+from laminar.grid.wire.messages import Ask, Task
+from laminar.grid.wire.sketch import Sketcher
+from laminar.train.on_grid import Grid
+
+TURN: Final = 30.0  # virtual seconds between turns of the daemons
+RETRY: Final = 600.0
+COMES, ASKS, ANSWERS, LEAVES = range(4)
+
+
+@dataclass(frozen=True)
+class Plan:
+    nodes: int = 10_000
+    hours: float = 24.0
+    churn: str = "desktop"
+    adversaries: float = 0.05  # share of the nodes
+    lies: tuple[str, ...] = tuple(LIES)
+    seed: int = 0
+    task_minutes: float = 30.0  # of a node of median speed
+    grid: Grid = field(default_factory=lambda: Grid(workers=500, rounds=100_000, local_steps=5, deadline=7200.0, lease=14400.0))
+
+
+@dataclass
+class _Node:
+    id: str
+    person: Person
+    speed: float
+    until: float = 0.0  # when it is switched off
+    task: Task | None = None
+
+
+@dataclass
+class Report:
+    accuracy: float
+    versions: int
+    answers: int
+    refused: dict[str, int]
+    caught: dict[str, tuple[int, int]]  # kind: banned, of how many
+    counts: dict[str, int]
+    events: int
+    seconds: float  # real ones
+    trace: str  # digest of everything that happened
+    curve: list[tuple[float, int, float]]  # virtual hours, version, accuracy
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.__dict__, "caught": {kind: {"banned": a, "of": b} for kind, (a, b) in self.caught.items()}}
+
+
+@final
+class Simulation:
+    def __init__(self, plan: Plan, learner: Learner) -> None:
+        self.plan = plan
+        self._dice = np.random.Generator(np.random.PCG64(derive(plan.seed, "population")))
+        self._churn = churns.KINDS[plan.churn]
+        self._problem = Clouds(derive(plan.seed, "clouds"))
+        self.settings: Settings = Clouds.settings(plan.grid, seed=plan.seed)
+        self.hall = Hall(learner, seed=derive(plan.seed, "server"))
+        self._run = self.hall.begin("population", self.settings, Clouds.first())
+        self._sketcher = Sketcher(self.settings.layout.numel, derive(self.settings.recipe.seed, "grid sketch"))
+        self._start, self._number = self.hall.now, 0
+        self._queue: list[tuple[float, int, int, int]] = []
+        self._rows: dict[int, np.ndarray[Any, np.dtype[np.float32]]] = {}
+        self._trace = hashlib.sha256()
+        self._nodes = [self._make(i) for i in range(plan.nodes)]
+        for number in range(plan.nodes):
+            self._at(self._start + float(self._dice.uniform(0, 4 * churns.HOUR)), COMES, number)
+
+    def _make(self, number: int) -> _Node:
+        """Liars are dealt out evenly over their kinds; Sybils share an owner with a hundred others."""
+        liars = round(self.plan.adversaries * self.plan.nodes)
+        kind = self.plan.lies[number % len(self.plan.lies)] if number < liars else "honest"
+        key = base64.b64encode(hashlib.sha256(f"{self.plan.seed} node {number}".encode()).digest()).decode()
+        dice = np.random.Generator(np.random.PCG64(derive(self.plan.seed, "person", number)))
+        return _Node(self.hall.enrol(key, f"{kind} {number}"), Person(kind, dice), churns.speed(self._churn, dice))
+
+    def _at(self, when: float, what: int, number: int) -> None:
+        heapq.heappush(self._queue, (when, self._number, what, number))
+        self._number += 1
+
+    def run(self, tell: Callable[[float, int, int], None] = lambda *_: None) -> Report:
+        began, end, turn = time.perf_counter(), self._start + self.plan.hours * churns.HOUR, self._start
+        curve: list[tuple[float, int, float]] = []
+        events, hour = 0, 0
+        while self._queue and self._queue[0][0] <= end:
+            when, _, what, number = heapq.heappop(self._queue)
+            self.hall.now = when
+            self._step(what, self._nodes[number], number)
+            events += 1
+            if when - turn >= TURN:
+                turn = when
+                self.hall.office.turn()
+            if when - self._start >= (hour + 1) * churns.HOUR:
+                hour += 1
+                version = self.hall.run(self._run).version
+                curve.append((float(hour), version, self._problem.accuracy(self._row(version))))
+                tell(hour / self.plan.hours, version, events)
+        self.hall.office.turn()
+        return self._report(events, time.perf_counter() - began, curve)
+
+    def _step(self, what: int, node: _Node, number: int) -> None:
+        now = self.hall.now
+        if what == COMES:
+            node.until = now + churns.on_for(self._churn, node.person.dice)
+            node.task = None  # what it was doing when it was switched off is lost
+            self._at(node.until, LEAVES, number)
+            self._at(now, ASKS, number)
+        elif what == LEAVES:
+            node.task = None
+            self._at(now + churns.off_for(self._churn, node.person.dice, now - self._start), COMES, number)
+        elif now > node.until:
+            pass  # it is off
+        elif what == ASKS:
+            self._ask(node, number)
+        elif node.task is not None:
+            self._answer(node, number, node.task)
+
+    def _ask(self, node: _Node, number: int) -> None:
+        try:
+            work = self.hall.ask(node.id, Ask(want=1, speed=node.speed))
+        except Denied:
+            return  # banned: it gives up
+        if not work.tasks:
+            self._at(self.hall.now + RETRY, ASKS, number)
+            return
+        node.task = work.tasks[0]
+        self._trace.update(f"{self.hall.now:.6f} {number} {node.task.result}\n".encode())
+        if node.person.dice.random() < self._churn.loses:
+            node.task = None  # it hangs, and its owner finds out in the evening
+            self._at(self.hall.now + 4 * churns.HOUR, ASKS, number)
+            return
+        took = self.plan.task_minutes * 60 / node.speed * float(node.person.dice.uniform(0.8, 1.3))
+        self._at(self.hall.now + took, ANSWERS, number)
+
+    def _answer(self, node: _Node, number: int, task: Task) -> None:
+        row = self._row(task.version.number)
+        change = self._problem.work(row, task.seed, task.steps, self.settings)
+        data = node.person.does(task, change, row, self.settings.layout, self._sketcher)
+        node.task = None
+        try:
+            verdict = self.hall.answer(node.id, task.result, data)
+        except Denied:
+            return
+        self._trace.update(f"{self.hall.now:.6f} {number} {verdict.state}\n".encode())
+        self._at(self.hall.now + 1.0, ASKS, number)
+
+    def _row(self, version: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+        if version not in self._rows:
+            if len(self._rows) > 64:
+                self._rows.pop(min(self._rows))
+            self._rows[version] = self.hall.version(self._run, version)
+        return self._rows[version]
+
+    def _report(self, events: int, seconds: float, curve: list[tuple[float, int, float]]) -> Report:
+        from laminar.grid.db import nodes
+
+        run, counts = self.hall.run(self._run), self.hall.counts(self._run)
+        banned = {row["id"] for row in self.hall.desk.do(nodes.everyone) if row["banned"]}
+        of = Counter(node.person.kind for node in self._nodes)
+        caught = Counter(node.person.kind for node in self._nodes if node.id in banned)
+        row = self.hall.version(self._run, run.version)
+        self._trace.update(row.tobytes())
+        return Report(
+            accuracy=self._problem.accuracy(row),
+            versions=run.version,
+            answers=counts.get("answers", 0),
+            refused={what.removeprefix("refused "): number for what, number in sorted(counts.items()) if what.startswith("refused ")},
+            caught={kind: (caught[kind], of[kind]) for kind in sorted(of)},
+            counts=counts,
+            events=events,
+            seconds=seconds,
+            trace=self._trace.hexdigest(),
+            curve=curve,
+        )

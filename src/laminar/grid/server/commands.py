@@ -1,0 +1,114 @@
+"""Commands: what is done for whoever runs the grid: begin, pause and stop a run, ban a node, give out tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import insert, select, update
+
+from laminar.grid.daemons.assimilator import Assimilator, Learner
+from laminar.grid.db import nodes, runs, versions
+from laminar.grid.db.book import Tx
+from laminar.grid.db.schema import nodes as node_table
+from laminar.grid.db.schema import runs as run_table
+from laminar.grid.server.service import Denied
+from laminar.grid.settings import Settings
+from laminar.grid.wire.messages import About, Message, Name, Sha
+from laminar.grid.wire.model_bytes import digest
+from laminar.parallel.aggregate.aggregator import Aggregator
+
+
+class Begin(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run to be trained. Its files, and its first version, were uploaded before."""
+
+    name: Name
+    layer: Name
+    settings: Settings
+    about: Sha
+    version: Sha
+
+
+def begin(tx: Tx, asked: Begin, learner: Learner, now: float) -> dict[str, Any]:
+    """Open a run; one of this name that there is already is gone on with."""
+    before = runs.named(tx, asked.name)
+    if before is not None:
+        if before.settings != asked.settings or before.about != asked.about:
+            raise Denied(409, "run", f"there is a run '{asked.name}' with other settings")
+        if before.state == "stopped":
+            runs.save(tx, before.id, state="open", why="", ended=None)
+        return {"name": asked.name, "version": before.version, "state": "open" if before.state == "stopped" else before.state}
+    about = versions.get_file(tx, asked.about)
+    first = versions.get_file(tx, asked.version)
+    if about is None or first is None:
+        raise Denied(409, "files", "its files were not uploaded")
+    try:
+        described = msgspec.json.decode(about, type=About)
+    except msgspec.ValidationError as error:
+        raise Denied(422, "about", f"its description cannot be read: {error}") from error
+    missing = [
+        sha for sha in [*described.graphs.values(), *([described.fixed] if described.fixed else [])] if versions.get_file(tx, sha) is None
+    ]
+    if missing:
+        raise Denied(409, "files", f"{missing[0][:12]}… was not uploaded")
+    if len(first) != asked.settings.size:
+        raise Denied(422, "version", f"its first version has {len(first)} bytes, not {asked.settings.size}")
+    machine = Aggregator(asked.settings.rules)
+    row = insert(run_table).values(
+        name=asked.name,
+        layer=asked.layer,
+        state="open",
+        settings=asked.settings.to_json(),
+        about=asked.about,
+        size=asked.settings.size,
+        aggregator=msgspec.json.encode(machine.state()).decode(),
+        version=0,
+        made=now,
+    )
+    id = int(tx.execute(row.returning(run_table.c.id)).scalar_one())
+    versions.put(tx, id, 0, digest(first), first, learner.begin(asked.settings), now)
+    run = runs.get(tx, id)
+    assert run is not None
+    Assimilator(learner).start(tx, run, now)
+    return {"name": asked.name, "version": 0, "state": "open"}
+
+
+def set_state(tx: Tx, name: str | None, state: str, why: str = "") -> list[str]:
+    """Pause or open again one run, or all. Their names."""
+    before = "open" if state == "paused" else "paused"
+    chosen = [run for run in ([_need(tx, name)] if name else runs.all_of(tx, before)) if run.state == before]
+    for run in chosen:
+        runs.save(tx, run.id, state=state, why=why)
+    return [run.name for run in chosen]
+
+
+def stop(tx: Tx, name: str, assimilator: Assimilator, now: float) -> dict[str, Any]:
+    """End a run before its time; what it has learned stays."""
+    run = _need(tx, name)
+    if run.state in ("open", "paused"):
+        assimilator.finish(tx, run, now, "stopped", state="stopped")
+    fresh = _need(tx, name)
+    return {"name": name, "state": fresh.state, "version": fresh.version}
+
+
+def _need(tx: Tx, name: str) -> runs.Run:
+    run = runs.named(tx, name)
+    if run is None:
+        raise Denied(404, "run", f"there is no run '{name}'")
+    return run
+
+
+def ban(tx: Tx, word: str, why: str | None) -> dict[str, Any]:
+    id = nodes.find(tx, word)
+    if id is None:
+        raise Denied(404, "node", f"no node, or more than one, is called '{word}'")
+    nodes.ban(tx, id, why)
+    return dict(tx.execute(select(node_table.c.number, node_table.c.name, node_table.c.id).where(node_table.c.id == id)).mappings().one())
+
+
+def trust(tx: Tx, word: str, trusted: bool) -> dict[str, Any]:
+    id = nodes.find(tx, word)
+    if id is None:
+        raise Denied(404, "node", f"no node, or more than one, is called '{word}'")
+    tx.execute(update(node_table).where(node_table.c.id == id).values(trusted=trusted))
+    return {"id": id, "trusted": trusted}

@@ -1,0 +1,146 @@
+"""Gate: who may come in. Every request of a node is signed; what is too large, too often, too old or played again is turned away first.
+
+Turned away costs little: sizes are looked at before bodies are read, and signatures before anything is asked of the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, final
+
+from starlette.requests import ClientDisconnect, Request
+
+from laminar.grid.server.service import Denied
+from laminar.grid.wire import signing
+
+SKEW: Final = 300.0  # seconds that a node's clock may be wrong
+SMALL: Final = 64 << 10  # bytes of a body that is no answer
+STALL: Final = 20.0  # seconds without a byte of a body
+NONCES: Final = 200_000
+
+
+@final
+class Rates:
+    """Token buckets by name: so many requests a second in the long run, and a burst."""
+
+    def __init__(self, per_second: float, burst: float, clock: Callable[[], float] = time.monotonic, most: int = 20_000) -> None:
+        self._rate, self._burst, self._clock, self._most = per_second, burst, clock, most
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, name: str) -> float:
+        """0: go on; else seconds to wait."""
+        now = self._clock()
+        left, at = self._left.pop(name, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._rate)
+        while len(self._left) >= self._most:
+            self._left.popitem(last=False)
+        if left < 1:
+            self._left[name] = (left, now)
+            return (1 - left) / self._rate
+        self._left[name] = (left - 1, now)
+        return 0.0
+
+
+@final
+class Nonces:
+    """Those that were used lately. Older ones are too old by their time stamp."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[str, str], float] = OrderedDict()
+
+    def fresh(self, node: str, nonce: str, now: float) -> bool:
+        while self._seen and (len(self._seen) > NONCES or next(iter(self._seen.values())) < now - 2 * SKEW):
+            self._seen.popitem(last=False)
+        if (node, nonce) in self._seen:
+            return False
+        self._seen[node, nonce] = now
+        return True
+
+
+@final
+class Gate:
+    def __init__(self, clock: Callable[[], float], *, admin: str, view: str, per_second: float = 200.0, limit: int) -> None:
+        self._clock, self._admin, self._view = clock, admin, view
+        self.limit = limit  # bytes of an answer
+        self._rates = Rates(per_second, burst=2 * per_second)
+        self._strangers = Rates(5.0, burst=50.0)  # by address: for those who show nothing, or something wrong
+        self._nonces, self._checker = Nonces(), signing.Checker()
+        self.refused: dict[str, int] = {}  # by name
+
+    async def body(self, request: Request, limit: int) -> bytes:
+        """Denied when it is too large, or stops coming."""
+        told = request.headers.get("content-length")
+        if told is not None and (not told.isdigit() or int(told) > limit):
+            raise Denied(413, "size", f"{told} bytes, but {limit} are allowed")
+        parts: list[bytes] = []
+        size = 0
+        stream = request.stream().__aiter__()
+        while True:
+            try:
+                part = await asyncio.wait_for(anext(stream), STALL)
+            except StopAsyncIteration:
+                return b"".join(parts)
+            except TimeoutError:
+                raise Denied(408, "slow", f"no byte for {STALL:g} s") from None
+            except ClientDisconnect:
+                raise Denied(400, "gone", "the line broke") from None
+            size += len(part)
+            if size > limit:
+                raise Denied(413, "size", f"more than {limit} bytes")
+            parts.append(part)
+
+    def stranger(self, request: Request) -> None:
+        """Before a stranger is listened to."""
+        if wait := self._strangers.take(request.client.host if request.client else "?"):
+            raise Denied(429, "rate", f"too many requests; again in {wait:.1f} s")
+
+    def signed(self, request: Request, node: str, key: str, body: bytes) -> str:
+        """The request's nonce, if the node that it names has signed it just now. Denied otherwise."""
+        head = request.headers
+        stamp, nonce, signature = (head.get(name, "") for name in (signing.TIME, signing.NONCE, signing.SIGNATURE))
+        target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        message = signing.of_request(request.method, target, stamp, nonce, hashlib.sha256(body).hexdigest())
+        if not self._checker.good(key, signature, message):
+            self.stranger(request)
+            raise Denied(401, "signature", f"the request is not signed by node {node}")
+        try:
+            off = abs(float(stamp) - self._clock())
+        except ValueError:
+            off = float("inf")
+        if not off <= SKEW:
+            raise Denied(401, "clock", f"the request is {off:.0f} s old or early; {SKEW:g} are allowed")
+        if not 8 <= len(nonce) <= 64 or not self._nonces.fresh(node, nonce, self._clock()):
+            raise Denied(409, "replay", "this very request was here before")
+        if wait := self._rates.take(node):
+            raise Denied(429, "rate", f"too many requests; again in {wait:.1f} s")
+        return nonce
+
+    def command(self, request: Request) -> None:
+        """Whoever runs the grid shows its secret."""
+        if not _same(_bearer(request), self._admin):
+            self.stranger(request)
+            raise Denied(401, "token", "commands need the grid's own token: it is in .laminar/grid/server.json where the grid is served")
+
+    def look(self, request: Request) -> None:
+        """Whoever may look, may."""
+        given = _bearer(request) or request.query_params.get("token", "")
+        if not (_same(given, self._view) or _same(given, self._admin)):
+            self.stranger(request)
+            raise Denied(401, "token", "looking needs the token in the address that `laminar grid serve` printed")
+
+    def count(self, error: str) -> None:
+        self.refused[error] = self.refused.get(error, 0) + 1
+
+
+def _bearer(request: Request) -> str:
+    kind, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if kind.lower() == "bearer" else ""
+
+
+def _same(given: str, wanted: str) -> bool:
+    return bool(wanted) and hmac.compare_digest(given.encode(), wanted.encode())

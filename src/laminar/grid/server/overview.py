@@ -1,0 +1,121 @@
+"""Overview: a grid in figures, for the status page, for commands and for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import func, select
+
+from laminar.grid.db import nodes, runs, tasks, versions
+from laminar.grid.db.book import Tx
+from laminar.grid.db.nodes import ACTIVE
+from laminar.grid.db.runs import Run
+from laminar.grid.db.schema import nodes as node_table
+from laminar.grid.db.schema import results, tokens
+from laminar.grid.db.schema import tasks as task_table
+
+
+def status(tx: Tx, now: float) -> dict[str, Any]:
+    return {
+        "now": now,
+        "nodes": _people(tx, now),
+        "runs": [run_told(tx, run) for run in runs.all_of(tx)],
+        "tasks": tasks.by_state(tx),
+    }
+
+
+def _people(tx: Tx, now: float) -> dict[str, int]:
+    def number(*which: Any) -> int:
+        return int(tx.execute(select(func.count()).select_from(node_table).where(*which)).scalar_one())
+
+    banned = node_table.c.banned.is_not(None)
+    return {
+        "known": number(),
+        "active": number(~banned, node_table.c.seen > now - ACTIVE),
+        "trusted": number(node_table.c.trusted.is_(True)),
+        "banned": number(banned),
+    }
+
+
+def run_told(tx: Tx, run: Run) -> dict[str, Any]:
+    """A run with its progress, its price of trust, and the curve of its tests."""
+    counted = runs.counts_of(tx, run.id)
+    machine = runs.aggregator(tx, run)
+    answers, applied = counted.get("answers", 0), counted.get("applied", 0)
+    refused = {what.removeprefix("refused "): number for what, number in counted.items() if what.startswith("refused ")}
+    curve = [point for point in versions.curve(tx, run.id) if len(point) > 2]
+    return {
+        "name": run.name,
+        "layer": run.layer,
+        "state": run.state,
+        "why": run.why,
+        "version": run.version,
+        "rounds": run.settings.rounds,
+        "mode": run.settings.grid.mode,
+        "made": run.made,
+        "ended": run.ended,
+        "answers": answers,
+        "applied": applied,
+        "staleness": machine.statistics.mean_staleness,
+        "bytes": {"up": counted.get("bytes up", 0), "dense": counted.get("dense bytes", 0)},
+        "trust": {
+            "checks": counted.get("checks", 0),  # tasks that were done twice
+            "compared": counted.get("compared", 0),
+            "unchecked": counted.get("unchecked", 0),
+            "disagreements": counted.get("disagreements", 0),
+            "overhead": max(0.0, answers / applied - 1) if applied else 0.0,
+        },
+        "refused": refused,
+        "dropped": {what.removeprefix("dropped "): number for what, number in counted.items() if what.startswith("dropped ")},
+        "late": counted.get("late", 0),
+        "lost": counted.get("lost", 0),
+        "repeated": counted.get("repeated", 0),
+        "failed": counted.get("failed", 0),
+        "results": tasks.by_state(tx, run.id),
+        "curve": curve,
+    }
+
+
+def nodes_told(tx: Tx, now: float) -> list[dict[str, Any]]:
+    wanted = ("id", "number", "name", "owner", "seen", "banned", "trusted", "speed", "available", "streak", "valid", "invalid", "lost")
+    more = ("quota", "credit", "bytes_down", "bytes_up", "facts", "enrolled")
+    return [
+        {**{key: row[key] for key in (*wanted, *more)}, "active": row["seen"] > now - ACTIVE and not row["banned"]}
+        for row in nodes.everyone(tx)
+    ]
+
+
+def tasks_told(tx: Tx, now: float) -> list[dict[str, Any]]:  # noqa: ARG001
+    """The newest hundred results."""
+    query = (
+        select(
+            results.c.id,
+            results.c.task,
+            results.c.state,
+            results.c.verdict,
+            results.c.used,
+            results.c.sent,
+            results.c.lease,
+            results.c.returned,
+            results.c.bytes,
+            task_table.c.round,
+            task_table.c.version,
+            task_table.c.needs,
+            node_table.c.name.label("node"),
+        )
+        .join(task_table, task_table.c.id == results.c.task)
+        .outerjoin(node_table, node_table.c.id == results.c.node)
+        .order_by(results.c.id.desc())
+        .limit(100)
+    )
+    return [dict(row) for row in tx.execute(query).mappings()]
+
+
+def rounds_told(tx: Tx, now: float) -> list[dict[str, Any]]:  # noqa: ARG001
+    return [{"name": run.name, **row} for run in runs.all_of(tx) for row in runs.rounds_of(tx, run.id, last=100)]
+
+
+def owners(tx: Tx) -> dict[str, float]:
+    """Credit by owner."""
+    query = select(tokens.c.name, func.sum(node_table.c.credit)).join(node_table, node_table.c.token == tokens.c.id).group_by(tokens.c.name)
+    return {name or "-": float(credit) for name, credit in tx.execute(query)}

@@ -1,0 +1,96 @@
+"""Pages: the status page, which is one file and needs nothing from elsewhere, and figures for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any, Final, final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from laminar.grid.server import overview
+from laminar.grid.server.gate import Gate
+from laminar.grid.server.routes import NodeRoutes
+
+POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "style-src 'unsafe-inline'",
+        "script-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+@final
+class Pages:
+    def __init__(self, node_routes: NodeRoutes, gate: Gate, clock: Callable[[], float]) -> None:
+        self._nodes, self._gate, self._clock = node_routes, gate, clock
+
+    def routes(self) -> list[Route]:
+        safely = self._nodes.safely
+        return [
+            Route("/", safely(self._page), methods=["GET"]),
+            Route("/status.js", safely(self._script), methods=["GET"]),
+            Route("/metrics", safely(self._metrics), methods=["GET"]),
+        ]
+
+    async def _page(self, request: Request) -> Response:
+        self._gate.look(request)
+        return Response(_text("status.html"), headers=HEADERS, media_type="text/html; charset=utf-8")
+
+    async def _script(self, request: Request) -> Response:  # noqa: ARG002 - nothing in it is secret
+        return Response(_text("status.js"), headers=HEADERS, media_type="text/javascript; charset=utf-8")
+
+    async def _metrics(self, request: Request) -> Response:
+        self._gate.look(request)
+        told = await self._nodes.do(lambda tx: overview.status(tx, self._clock()))
+        return Response(prometheus(told, self._gate.refused), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def prometheus(told: dict[str, Any], turned_away: dict[str, int]) -> str:
+    """Text format 0.0.4."""
+    lines: list[str] = []
+
+    def family(name: str, kind: str, about: str, rows: list[tuple[dict[str, str], float]]) -> None:
+        lines.extend([f"# HELP laminar_grid_{name} {about}", f"# TYPE laminar_grid_{name} {kind}"])
+        for labels, value in rows:
+            inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            lines.append(f"laminar_grid_{name}{{{inside}}} {value:g}" if inside else f"laminar_grid_{name} {value:g}")
+
+    runs = told["runs"]
+    family("nodes", "gauge", "Nodes by what they are.", [({"state": state}, count) for state, count in told["nodes"].items()])
+    family("results", "gauge", "Results by state.", [({"state": state}, count) for state, count in sorted(told["tasks"].items())])
+    family("requests_refused_total", "counter", "Requests turned away.", [({"reason": why}, n) for why, n in sorted(turned_away.items())])
+    family("version", "gauge", "Newest version of a run.", [({"run": run["name"]}, run["version"]) for run in runs])
+    family("answers_total", "counter", "Answers taken.", [({"run": run["name"]}, run["answers"]) for run in runs])
+    family("applied_total", "counter", "Tasks whose answers are in the model.", [({"run": run["name"]}, run["applied"]) for run in runs])
+    refused = [({"run": run["name"], "reason": why}, n) for run in runs for why, n in sorted(run["refused"].items())]
+    family("answers_refused_total", "counter", "Answers found wrong.", refused)
+    family("bytes_up_total", "counter", "Bytes of answers.", [({"run": run["name"]}, run["bytes"]["up"]) for run in runs])
+    tested = [({"run": run["name"], "metric": key}, value) for run in runs if run["curve"] for key, value in _last(run["curve"][-1])]
+    family("metric", "gauge", "What the newest test gave.", tested)
+    return "\n".join(lines) + "\n"
+
+
+def _last(point: dict[str, Any]) -> list[tuple[str, float]]:
+    return [(key, float(value)) for key, value in point.items() if key not in ("version", "made")]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _text(name: str) -> str:
+    return (files("laminar.grid.server") / name).read_text(encoding="utf-8")

@@ -1,0 +1,217 @@
+"""Routes of nodes: HTTP around service.py. Every answer is signed with the server's key and the nonce of the request."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final, TypeVar, final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from laminar import __version__
+from laminar.grid.db import runs, versions
+from laminar.grid.db.book import Tx
+from laminar.grid.desk import Desk
+from laminar.grid.server.gate import SMALL, Gate
+from laminar.grid.server.service import Denied, Service
+from laminar.grid.wire import model_bytes, signing
+from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Problem, Received, Verdict, Work
+
+JSON: Final = "application/json"
+BYTES: Final = "application/octet-stream"
+LARGEST_PIECE: Final = 8 << 20
+DIGITS: Final = 18
+T = TypeVar("T")
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@final
+class NodeRoutes:
+    def __init__(
+        self, service: Service, desk: Desk, gate: Gate, key: signing.Key, clock: Callable[[], float], answered: Callable[[], None]
+    ) -> None:
+        self._service, self._desk, self._gate, self._key, self._clock, self._answered = service, desk, gate, key, clock, answered
+        self._keys: dict[str, str] = {}  # of nodes; a node's id is the digest of its key, so this never changes
+        self._packed: dict[tuple[str, int, int | None], bytes] = {}  # versions on their way down
+        self._work = asyncio.Event()  # set, and a new one made, when there is work
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/v1/about", self.safely(self._about), methods=["GET"]),
+            Route("/v1/enrol", self.safely(self._enrol), methods=["POST"]),
+            Route("/v1/work", self.safely(self._ask), methods=["POST"]),
+            Route("/v1/files/{sha256}", self.safely(self._file), methods=["GET"]),
+            Route("/v1/runs/{run}/versions/{version}", self.safely(self._version), methods=["GET"]),
+            Route("/v1/results/{result}", self.safely(self._result), methods=["GET", "PUT"]),
+            Route("/v1/runs/{run}/custody", self.safely(self._custody), methods=["GET", "PUT"]),
+        ]
+
+    def there_is_work(self) -> None:
+        """On the event loop: whoever waits asks again."""
+        self._work.set()
+        self._work = asyncio.Event()
+
+    def safely(self, handler: Handler) -> Handler:
+        """Refusals become answers with a name; anything else is ours, and says nothing of the inside."""
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except Denied as error:
+                self._gate.count(error.error)
+                told = Problem(error=error.error, message=str(error)[:2000], now=self._clock())
+                return self.reply(request, told, error.status)
+
+        return handle
+
+    def reply(self, request: Request, message: Any, status: int = 200) -> Response:
+        body = msgspec.json.encode(message)
+        nonce = request.headers.get(signing.NONCE, "")[:64]
+        signature = self._key.sign(signing.of_reply(nonce, status, hashlib.sha256(body).hexdigest()))
+        return Response(body, status, {signing.SIGNATURE: signature}, JSON)
+
+    async def do(self, operation: Callable[[Tx], T]) -> T:
+        return await asyncio.wrap_future(self._desk.submit(operation))
+
+    async def _signed(self, request: Request, limit: int = SMALL) -> tuple[str, bytes]:
+        """The node and the body."""
+        node = request.headers.get(signing.NODE, "")
+        if len(node) != 20:
+            self._gate.stranger(request)
+            raise Denied(401, "unknown", "the request does not say which node it is of")
+        if node not in self._keys:
+            self._gate.stranger(request)
+            self._keys[node] = (await self.do(lambda tx: self._service.node(tx, node))).key
+        body = await self._gate.body(request, limit)
+        self._gate.signed(request, node, self._keys[node], body)
+        return node, body
+
+    # Routes
+
+    async def _about(self, request: Request) -> Response:
+        told = {"grid": self._service.name, "protocol": PROTOCOL, "laminar": __version__, "key": self._key.public, "now": self._clock()}
+        return self.reply(request, told)
+
+    async def _enrol(self, request: Request) -> Response:
+        self._gate.stranger(request)
+        body = await self._gate.body(request, SMALL)
+        asked = _decode(body, Enrol)
+        id = signing.node_id(asked.key)
+        self._gate.signed(request, id, asked.key, body)
+        return self.reply(request, await self.do(lambda tx: self._service.enrol(tx, asked)))
+
+    async def _ask(self, request: Request) -> Response:
+        node, body = await self._signed(request)
+        return self.reply(request, await self._find_work(node, _decode(body, Ask)))
+
+    async def _find_work(self, node: str, asked: Ask) -> Work:
+        """Held open until there is work, for as long as the node allows: so a round begins for all at once."""
+        until = asyncio.get_running_loop().time() + asked.wait
+        while True:
+            signal = self._work
+            found = await self.do(partial(self._service.ask, id=node, asked=asked))
+            left = until - asyncio.get_running_loop().time()
+            if found.tasks or found.verdicts or left <= 0 or found.why != "nothing to do":
+                return found
+            asked = msgspec.structs.replace(asked, cannot=[], facts=None)
+            try:
+                await asyncio.wait_for(signal.wait(), left)
+            except TimeoutError:
+                return found
+
+    async def _file(self, request: Request) -> Response:
+        node, _ = await self._signed(request)
+        sha256 = request.path_params["sha256"]
+        data = await self.do(lambda tx: versions.get_file(tx, sha256) if len(sha256) == 64 else None)
+        if data is None:
+            raise Denied(404, "file", "there is no such file")
+        await self._sent(node, len(data))
+        return Response(data, media_type=BYTES)
+
+    async def _version(self, request: Request) -> Response:
+        node, _ = await self._signed(request)
+        run, number = request.path_params["run"], _number(request.path_params["version"])
+        base = request.query_params.get("from")
+        key = (run, number, None if base is None else _number(base))
+        if key not in self._packed:
+            self._packed[key] = await self.do(lambda tx: _pack(tx, *key))
+            while len(self._packed) > 8:
+                self._packed.pop(next(iter(self._packed)))
+        data = self._packed[key]
+        await self._sent(node, len(data))
+        return Response(data, media_type=BYTES)
+
+    async def _sent(self, node: str, size: int) -> None:
+        from laminar.grid.db import nodes
+
+        await self.do(lambda tx: nodes.moved_bytes(tx, node, self._clock(), down=size))
+
+    async def _result(self, request: Request) -> Response:
+        result = _number(request.path_params["result"])
+        if request.method == "GET":
+            node, _ = await self._signed(request)
+            return self.reply(request, Received(size=await self.do(lambda tx: self._service.size(tx, node, result))))
+        node, body = await self._signed(request, min(self._gate.limit, LARGEST_PIECE))
+        at = _number(request.query_params.get("at", "0"))
+        total = _number(request.query_params.get("size", str(at + len(body))))
+
+        def put(tx: Tx) -> Verdict | Received:
+            here = self._service.piece(tx, node, result, at, total, body, self._gate.limit)
+            return self._service.answer(tx, node, result) if here is None else Received(size=here)
+
+        said = await self.do(put)
+        if isinstance(said, Received):
+            return self.reply(request, said, 202)
+        if said.state == "returned":
+            self._answered()
+        return self.reply(request, said)
+
+    async def _custody(self, request: Request) -> Response:
+        """What a node that leaves has kept back, for when it, or its successor, comes again."""
+        node, body = await self._signed(request, min(self._gate.limit, LARGEST_PIECE))
+        name = request.path_params["run"]
+
+        def keep(tx: Tx) -> bytes | None:
+            run = runs.named(tx, name)
+            if run is None:
+                raise Denied(404, "run", f"there is no run '{name}'")
+            if request.method == "PUT":
+                versions.keep_custody(tx, run.id, node, body or None, self._clock())
+                return None
+            return versions.custody(tx, run.id, node)
+
+        found = await self.do(keep)
+        if request.method == "PUT":
+            return self.reply(request, Received(size=len(body)))
+        if found is None:
+            raise Denied(404, "custody", "nothing of this node is kept here")
+        return Response(found, media_type=BYTES)
+
+
+def _pack(tx: Tx, name: str, number: int, base: int | None) -> bytes:
+    run = runs.named(tx, name)
+    row = versions.get(tx, run.id, number) if run is not None else None
+    if run is None or row is None or row.data is None:
+        raise Denied(404, "version", f"there is no version {number} of '{name}' here (any more)")
+    old = versions.get(tx, run.id, base) if base is not None else None
+    if base is not None and (old is None or old.data is None):
+        raise Denied(404, "base", f"there is no version {base} of '{name}' here any more: fetch the whole")
+    return model_bytes.pack(bytes(row.data), bytes(old.data) if old is not None else None)
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > DIGITS:
+        raise Denied(422, "number", f"{text[:40]!r} is no number")
+    return int(text)
+
+
+def _decode(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Denied(422, "schema", str(error)[:500]) from error

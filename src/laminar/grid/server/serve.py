@@ -1,0 +1,203 @@
+"""Serve: the process. Server, database and daemons in one; it ends when it is told to, and loses nothing when it is not asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from laminar.core import atomic
+from laminar.core.clock import SYSTEM
+from laminar.core.errors import LaminarError
+from laminar.grid.daemons.assimilator import Assimilator, Learner
+from laminar.grid.daemons.feeder import Feeder
+from laminar.grid.daemons.office import Office
+from laminar.grid.daemons.scheduler import Scheduler
+from laminar.grid.db import nodes
+from laminar.grid.db.book import Book
+from laminar.grid.desk import ThreadDesk
+from laminar.grid.server.admin_routes import AdminRoutes
+from laminar.grid.server.gate import Gate
+from laminar.grid.server.openapi import openapi
+from laminar.grid.server.pages import Pages
+from laminar.grid.server.patience import PatientProtocol
+from laminar.grid.server.routes import NodeRoutes
+from laminar.grid.server.service import Service
+from laminar.grid.wire.messages import Problem
+from laminar.grid.wire.signing import Key, fingerprint
+
+FILE: Final = "server.json"  # in the grid's folder: how commands on this machine reach it
+CONNECTIONS: Final = 4096
+LIMIT: Final = 1 << 30  # bytes of an answer
+
+
+@dataclass(frozen=True)
+class Options:
+    folder: Path  # .laminar/grid
+    name: str
+    host: str = "127.0.0.1"
+    port: int = 8787
+    database: str | None = None  # None: SQLite in the folder
+    certificate: tuple[Path, Path] | None = None  # and its key
+    address: str | None = None  # by which nodes reach it, where that is not what it listens on
+    bytes_a_day: int | None = None
+    daemons: bool = True
+
+
+class Secrets(msgspec.Struct, frozen=True, kw_only=True):
+    admin: str
+    view: str
+    join: str
+
+
+@final
+class GridServer:
+    def __init__(self, options: Options, learner: Learner, clock: Callable[[], float] = SYSTEM.now) -> None:
+        self.options = options
+        options.folder.mkdir(parents=True, exist_ok=True)
+        self.key = Key.kept(options.folder / "key")
+        self.secrets = _secrets(options.folder)
+        book = Book.open(options.database or f"sqlite:///{options.folder / 'grid.db'}")
+        self.desk = ThreadDesk(book)
+        self._book = book
+        feeder = Feeder()
+        assimilator = Assimilator(learner)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.office = Office(self.desk, assimilator, clock, feeder=feeder, on_work=self._there_is_work)
+        self.service = Service(options.name, Scheduler(feeder, bytes_a_day=options.bytes_a_day), clock)
+        gate = Gate(clock, admin=self.secrets.admin, view=self.secrets.view, limit=LIMIT)
+        self._routes = NodeRoutes(self.service, self.desk, gate, self.key, clock, self.office.wake)
+
+        def changed() -> None:
+            feeder.changed()
+            self.office.wake()
+            self._there_is_work()
+
+        admin = AdminRoutes(self._routes, gate, assimilator, learner, clock, changed)
+        pages = Pages(self._routes, gate, clock)
+        self.app = Starlette(
+            routes=[*self._routes.routes(), *admin.routes(), *pages.routes(), openapi(self._routes.safely)],
+            lifespan=self._life,
+            exception_handlers={HTTPException: _problem, Exception: _ours},
+        )
+        self.desk.do(self._first_token)
+
+    def _first_token(self, tx: Any) -> None:
+        """The one that `grid serve` prints; a database that has lost it gets it again."""
+        token, why = nodes.use_token(tx, self.secrets.join, time.time(), known=True)
+        if token is None and why == "token":
+            nodes.make_token(tx, time.time(), secret=self.secrets.join)
+
+    @contextlib.asynccontextmanager
+    async def _life(self, app: Starlette) -> AsyncIterator[None]:  # noqa: ARG002
+        self._loop = asyncio.get_running_loop()
+        if self.options.daemons:
+            self.office.start()
+        yield
+        self.office.close()
+
+    def _there_is_work(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._routes.there_is_work)
+
+    def close(self) -> None:
+        self.desk.close()
+        self._book.close()
+
+    def run(self, ready: Callable[[dict[str, str]], None]) -> None:
+        """Until Ctrl-C or SIGTERM. L405 where it cannot listen."""
+        options = self.options
+        try:
+            listening = socket.create_server(
+                (options.host, options.port), family=socket.AF_INET6 if ":" in options.host else socket.AF_INET
+            )
+        except OSError as error:
+            raise LaminarError(
+                "L405", f"cannot listen on {options.host}:{options.port}: {error.strerror}", hint="--port 0 takes any that is free"
+            ) from error
+        scheme = "https" if options.certificate else "http"
+        port = listening.getsockname()[1]
+        url = options.address or f"{scheme}://{options.host}:{port}"
+        told = {"url": url, "token": self.secrets.join, "key": self.key.public}
+        about = {
+            **told,
+            "admin": self.secrets.admin,
+            "view": self.secrets.view,
+            "pid": os.getpid(),
+            "fingerprint": fingerprint(self.key.public),
+        }
+        atomic.write_bytes(options.folder / FILE, msgspec.json.encode(about), mode=0o600)
+        config = uvicorn.Config(
+            self.app,
+            log_level="warning",
+            access_log=False,
+            http=PatientProtocol,
+            ws="none",
+            lifespan="on",
+            server_header=False,
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=5,
+            ssl_certfile=str(options.certificate[0]) if options.certificate else None,
+            ssl_keyfile=str(options.certificate[1]) if options.certificate else None,
+        )
+        server = _Server(config, lambda: ready(told))
+        try:
+            server.run(sockets=[listening])
+        finally:
+            with contextlib.suppress(OSError):
+                (options.folder / FILE).unlink()
+            self.close()
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            self._ready()
+
+
+def _secrets(folder: Path) -> Secrets:
+    path = folder / "secrets.json"
+    if not path.exists():
+        made = Secrets(admin=secrets.token_urlsafe(32), view=secrets.token_urlsafe(16), join=secrets.token_urlsafe(24))
+        atomic.write_bytes(path, msgspec.json.encode(made), mode=0o600)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Secrets)
+    except msgspec.DecodeError as error:
+        raise LaminarError(
+            "L502", f"{path} cannot be read: {error}", hint="delete it; commands and new nodes then need the new tokens"
+        ) from error
+
+
+async def _problem(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    assert isinstance(error, HTTPException)
+    name = {404: "path", 405: "method"}.get(error.status_code, "request")
+    told = Problem(error=name, message=str(error.detail)[:200], now=time.time())
+    return JSONResponse(msgspec.to_builtins(told), error.status_code, headers=error.headers)
+
+
+async def _ours(request: Request, error: Exception) -> Response:
+    logging.getLogger("laminar.grid").error("%s %s failed: %s: %s", request.method, request.url.path, type(error).__name__, error)
+    full = "disk" in str(error).lower() and "full" in str(error).lower()
+    told = Problem(error="full" if full else "server", message="the server failed; it will be tried again", now=time.time())
+    return JSONResponse(msgspec.to_builtins(told), 507 if full else 500)

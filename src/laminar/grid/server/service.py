@@ -1,0 +1,237 @@
+"""Service: what the server does for a node. Transactions in, messages out; the same for HTTP, for the simulator and for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, final, get_args
+
+import msgspec
+import numpy as np
+from sqlalchemy import select
+
+from laminar.core.seeds import derive
+from laminar.grid.daemons.scheduler import Given, Scheduler
+from laminar.grid.daemons.transitioner import again
+from laminar.grid.daemons.validator import refuse
+from laminar.grid.db import nodes, runs, tasks, uploads, versions
+from laminar.grid.db.book import Tx
+from laminar.grid.db.moves import move
+from laminar.grid.db.nodes import Node
+from laminar.grid.db.runs import Run
+from laminar.grid.db.schema import results
+from laminar.grid.states import ResultState, TaskState
+from laminar.grid.trust import accounts
+from laminar.grid.trust.admission import Admitted, Refused, Wanted, admit, usual_norm
+from laminar.grid.wire.messages import PROTOCOL, Arrived, Ask, Enrol, Enrolled, Verdict, Work
+from laminar.grid.wire.signing import node_id
+from laminar.grid.wire.sketch import SIZE, Sketcher
+
+REMEMBER: Final = 64  # norms of good answers
+REFRESH: Final = 16  # answers between two looks at them
+
+
+class Denied(Exception):
+    """A request that is refused, with an HTTP status and a name."""
+
+    def __init__(self, status: int, error: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.error = status, error
+
+
+@dataclass
+class _Known:
+    """What is used again and again of a run."""
+
+    sketcher: Sketcher
+    usual: float | None = None
+    answers: int = 0
+
+
+@final
+class Service:
+    def __init__(self, name: str, scheduler: Scheduler, clock: Callable[[], float]) -> None:
+        self.name, self._scheduler, self._clock = name, scheduler, clock
+        self._known: dict[int, _Known] = {}
+
+    # Coming
+
+    def enrol(self, tx: Tx, asked: Enrol) -> Enrolled:
+        if asked.protocol != PROTOCOL:
+            raise Denied(
+                426, "version", f"this server speaks protocol {PROTOCOL}, not {asked.protocol}: install the same Laminar on both sides"
+            )
+        now, id = self._clock(), node_id(asked.key)
+        before = nodes.get(tx, id, now)
+        if before is not None and before.banned is not None:
+            raise Denied(403, "banned", before.banned)
+        token, why = nodes.use_token(tx, asked.token, now, known=before is not None)
+        if token is None:
+            raise Denied(401, "token", {"token": "no such token", "revoked": "the token was revoked"}.get(why, f"the token is {why}"))
+        return Enrolled(node=nodes.enrol(tx, asked.key, token, asked.facts, now), grid=self.name, now=now)
+
+    def node(self, tx: Tx, id: str) -> Node:
+        found = nodes.get(tx, id, self._clock())
+        if found is None:
+            raise Denied(401, "unknown", f"node {id} is not enrolled here")
+        if found.banned is not None:
+            raise Denied(403, "banned", found.banned)
+        return found
+
+    # Work
+
+    def ask(self, tx: Tx, id: str, asked: Ask) -> Work:
+        node, now = self.node(tx, id), self._clock()
+        for result, why in asked.cannot:
+            self._given_back(tx, id, result, why)
+        if asked.facts is not None:
+            nodes.enrol(tx, node.key, node.token, asked.facts, now)
+        given = self._scheduler.hand_out(tx, node, asked, now)
+        return self._work(tx, id, given, now)
+
+    def _work(self, tx: Tx, id: str, given: Given, now: float) -> Work:
+        untold = tasks.untold(tx, id)
+        tasks.mark(tx, [row.id for row in untold], told=True)
+        return Work(
+            tasks=list(given.tasks),
+            wait=given.wait,
+            why=given.why,
+            verdicts=[(row.id, row.state, row.used or "") for row in untold],
+            now=now,
+        )
+
+    def _given_back(self, tx: Tx, id: str, result: int, why: str) -> None:
+        row = tasks.result(tx, result)
+        if row is not None and row.node == id and move(tx, result, ResultState.GIVEN_UP, verdict=why[:200]):
+            run = runs.get(tx, row.run)
+            assert run is not None
+            runs.count(tx, run.id, given_back=1)
+            again(tx, run, row.task)
+
+    # Answers
+
+    def piece(self, tx: Tx, id: str, result: int, at: int, total: int, data: bytes, limit: int) -> int | None:
+        """A part of an answer; bytes that are here, or None when it is whole. In order; what is here already is passed over."""
+        self.node(tx, id)
+        row = self._own(tx, id, result)
+        here = uploads.size(tx, result)
+        if total > limit:
+            raise Denied(413, "size", f"an answer of {total} bytes, but {limit} are allowed")
+        if at > here or at + len(data) > total or not data:
+            raise Denied(409, "offset", f"{here} bytes of {total} are here, and the piece is from {at} to {at + len(data)}")
+        if row.state not in ("in progress", "lost"):
+            return None
+        if at + len(data) > here:
+            uploads.add(tx, result, here, data[here - at :])
+            here = at + len(data)
+            nodes.moved_bytes(tx, id, self._clock(), up=len(data))
+        return None if here == total else here
+
+    def size(self, tx: Tx, id: str, result: int) -> int:
+        self._own(tx, id, result)
+        return uploads.size(tx, result)
+
+    def _own(self, tx: Tx, id: str, result: int) -> Any:
+        row = tasks.result(tx, result)
+        if row is None:
+            raise Denied(404, "result", f"there is no result {result}")
+        if row.node != id:
+            raise Denied(403, "lease", f"result {result} is not this node's")
+        return row
+
+    def answer(self, tx: Tx, id: str, result: int) -> Verdict:
+        """All pieces are here: is it an answer? When this is committed, it will not be lost."""
+        node, now = self.node(tx, id), self._clock()
+        row = self._own(tx, id, result)
+        if row.state not in ("in progress", "lost"):
+            return self._repeated(tx, row)
+        run = runs.get(tx, row.run)
+        assert run is not None
+        data = uploads.read(tx, result)
+        if why := self._too_late(run, row):
+            return self._late(tx, row, why)
+        known = self._of(tx, run)
+        try:
+            admitted = admit(data, self._wanted(run, row, known))
+            self._account(tx, run, node, admitted, known, now)
+        except Refused as error:
+            refuse(tx, run, row, str(error)[:200], kind=error.reason)
+            again(tx, run, row.task)
+            return Verdict(result=result, state="invalid", reason=error.reason)
+        move(
+            tx,
+            result,
+            ResultState.RETURNED,
+            returned=now,
+            todo=tasks.VALIDATE,
+            head=msgspec.json.encode(admitted.answer.head).decode(),
+            sketch=admitted.answer.sketch.tobytes(),
+            norm=admitted.work_norm,
+            bytes=len(data),
+        )
+        runs.count(tx, run.id, answers=1, bytes_up=len(data), dense_bytes=4 * run.settings.layout.numel)
+        return Verdict(result=result, state="returned")
+
+    def _repeated(self, tx: Tx, row: Any) -> Verdict:
+        """It was here before, and the node did not hear of it."""
+        runs.count(tx, row.run, repeated=1)
+        known = row.state in get_args(Arrived)
+        return Verdict(result=row.id, state=row.state if known else "late", reason="repeated" if known else row.state)
+
+    @staticmethod
+    def _too_late(run: Run, row: Any) -> str:
+        if run.state not in ("open", "paused"):
+            return f"its run is {run.state}"
+        if row.task_state in (TaskState.FAILED.value, TaskState.CANCELLED.value):
+            return f"its task is {row.task_state}"
+        how = run.settings.grid
+        if how.max_staleness is not None and run.version - row.version > how.max_staleness:
+            return f"it began from version {row.version}, and {run.version} is the newest"
+        if how.mode == "rounds" and how.late == "drop" and row.round < run.since:
+            return f"its round {row.round} is over"
+        return ""
+
+    @staticmethod
+    def _late(tx: Tx, row: Any, why: str) -> Verdict:
+        move(tx, row.id, ResultState.LATE, verdict=why, todo=tasks.DELETE)
+        runs.count(tx, row.run, late=1)
+        return Verdict(result=row.id, state="late", reason=why[:200])
+
+    @staticmethod
+    def _wanted(run: Run, row: Any, known: _Known) -> Wanted:
+        settings = run.settings
+        return Wanted(
+            result=row.id,
+            version=row.version,
+            steps=row.steps,
+            batch=settings.recipe.batch,
+            layout=settings.layout,
+            buffers=settings.buffers,
+            compress=settings.grid.compression,
+            usual=known.usual,
+        )
+
+    @staticmethod
+    def _account(tx: Tx, run: Run, node: Node, admitted: Admitted, known: _Known, now: float) -> None:
+        """Is what was sent a part of what was done? Dense packets are the work itself, so their account is always empty."""
+        sketcher, answer = known.sketcher, admitted.answer
+        packet = sketcher.of(admitted.values) if admitted.positions is None else sketcher.of_some(admitted.positions, admitted.values)
+        kept = None if answer.head.fresh else versions.account(tx, run.id, node.id)
+        before = np.zeros(SIZE, np.float32) if kept is None else np.frombuffer(kept, "<f4")
+        momentum = run.settings.gradients and bool(run.settings.recipe.settings().get("momentum"))
+        checked = accounts.check(before, answer.sketch, packet, admitted.norm, exact=not momentum)
+        if checked.wrong:
+            raise Refused("account", checked.wrong)
+        if run.settings.grid.compression.kind not in ("none", "fp16"):
+            versions.keep_account(tx, run.id, node.id, checked.account.tobytes(), now)
+
+    def _of(self, tx: Tx, run: Run) -> _Known:
+        known = self._known.get(run.id)
+        if known is None:
+            known = self._known[run.id] = _Known(Sketcher(run.settings.layout.numel, derive(run.settings.recipe.seed, "grid sketch")))
+        if known.answers % REFRESH == 0:
+            good = select(results.c.norm).where(results.c.run == run.id, results.c.state == "valid")
+            norms = tx.execute(good.order_by(results.c.id.desc()).limit(REMEMBER)).scalars().all()
+            known.usual = usual_norm(np.array(norms, dtype=np.float64))
+        known.answers += 1
+        return known

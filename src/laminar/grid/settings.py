@@ -1,0 +1,78 @@
+"""Settings of a run: what the server goes by. Made from a job by whoever trains (train.py), kept in the database as JSON. No torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from laminar.parallel.aggregate.rules import Rules
+from laminar.parallel.compress.layout import Layout
+from laminar.train.on_grid import Grid
+from laminar.train.recipe import Recipe
+
+WORKER = "grid"  # to the aggregator all nodes are one: the database knows which answer is whose, and that it came once
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    recipe: Recipe  # with the strategy
+    rounds: int  # versions to make
+    batches: int  # in an epoch, of the whole data set or of one local sample
+    epoch_samples: int  # training samples of an epoch
+    local: bool  # every node draws its own sample
+    parameters: dict[str, tuple[int, ...]]
+    buffers: int  # numbers in the model's buffers
+    gradients: bool  # a task is the gradient of one batch; else the distance of some steps
+
+    @property
+    def grid(self) -> Grid:
+        assert isinstance(self.recipe.strategy, Grid)
+        return self.recipe.strategy
+
+    @property
+    def layout(self) -> Layout:
+        return Layout.of(self.parameters)
+
+    @property
+    def size(self) -> int:
+        """Bytes of a version."""
+        return 4 * self.layout.numel + 8 * self.buffers
+
+    @property
+    def rules(self) -> Rules:
+        how = self.grid
+        if how.mode == "async":
+            # a buffer that is not full when nobody answers any more is a step all the same
+            waits = how.deadline if how.buffer > 1 else None
+            return Rules(kind="arrival", buffer=how.buffer, deadline=waits, ageing=how.ageing, max_staleness=how.max_staleness)
+        return Rules(
+            kind="rounds",
+            quorum=how.quorum,
+            answers=how.workers,
+            minimum=how.minimum,
+            late=how.late,
+            deadline=how.deadline,
+            ageing=how.ageing,
+            max_staleness=how.max_staleness,
+        )
+
+    def to_json(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Settings:
+        return _DECODER.decode(text)
+
+
+_DECODER = msgspec.json.Decoder(Settings)
+
+
+def position_of(settings: Settings, position: int) -> dict[str, Any]:
+    """Where in the data the task lies that begins after so many steps of tasks: epoch, first batch, steps, progress in epochs."""
+    how = settings.grid
+    epoch, first = divmod(position, settings.batches)
+    if settings.local:  # a sample is small, and gone through from its start in an order of the task's own
+        epoch, first, steps = 0, 0, how.local_steps
+    else:
+        steps = min(how.local_steps, settings.batches - first)
+    return {"epoch": epoch, "first": first, "steps": steps, "progress": position / settings.batches}

@@ -1,0 +1,92 @@
+"""Admission: what every answer must be before it is looked at any further. Each refusal has a name, by which it is counted and shown.
+
+Signature, replay, and whether the lease is the node's own are checked before (server/gate.py, server/answers.py): here are the numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laminar.grid.wire.answer import Answer, BadAnswer, parse
+from laminar.parallel.compress.layout import Layout
+from laminar.parallel.compress.packet import BadPacket, Packet
+from laminar.parallel.compress.values import read_values
+from laminar.train.compression import AnyCompression
+
+Reason = Literal["schema", "other result", "other version", "steps", "packet", "form", "buffers", "not finite", "norm", "account"]
+NORMS: Final = 10.0  # times the usual size of an answer
+ENOUGH: Final = 8  # answers after which the usual size is known
+LARGEST_LOSS: Final = 1e30
+
+
+class Refused(Exception):
+    """An answer that is not taken, by the name of the reason."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is known of a task whose answer comes in."""
+
+    result: int
+    version: int
+    steps: int
+    batch: int
+    layout: Layout
+    buffers: int
+    compress: AnyCompression
+    usual: float | None  # size of an answer, where it is known
+
+
+@dataclass(frozen=True)
+class Admitted:
+    answer: Answer
+    positions: NDArray[np.int64] | None  # of a sparse packet
+    values: NDArray[np.float32]
+    norm: float  # of the packet
+    work_norm: float  # of the work, by its sketch
+
+
+def admit(data: bytes | memoryview, wanted: Wanted) -> Admitted:
+    """Refused unless all of it can be what an honest node sends."""
+    try:
+        answer = parse(data)
+    except BadAnswer as error:
+        raise Refused("schema", str(error)) from error
+    head = answer.head
+    if head.result != wanted.result:
+        raise Refused("other result", f"it answers {head.result}, not {wanted.result}")
+    if head.version != wanted.version:
+        raise Refused("other version", f"it began from version {head.version}, not {wanted.version}")
+    if head.steps != wanted.steps or not 0 < head.samples <= wanted.steps * wanted.batch:
+        raise Refused("steps", f"{head.steps} steps of {head.samples} samples, but {wanted.steps} steps of {wanted.batch} were asked for")
+    if answer.buffers.size not in (0, wanted.buffers):
+        raise Refused("buffers", f"{answer.buffers.size} numbers of buffers, not {wanted.buffers}")
+    try:
+        positions, values = read_values(Packet.parse(answer.packet), wanted.layout, wanted.compress)
+    except BadPacket as error:
+        raise Refused("not finite" if "not finite" in str(error) else "packet", str(error)) from error
+    norm = float(np.linalg.norm(values.astype(np.float64, copy=False)))
+    work = float(np.linalg.norm(answer.sketch.astype(np.float64)))
+    numbers = {"the packet": norm, "the sketch": work, "a buffer": float(np.abs(answer.buffers).max()) if answer.buffers.size else 0.0}
+    for what, number in numbers.items():
+        if not math.isfinite(number):
+            raise Refused("not finite", f"{what} has a value that is not finite")
+    if not (math.isfinite(head.loss) and abs(head.loss) < LARGEST_LOSS):
+        raise Refused("not finite", f"the loss is {head.loss}")
+    if wanted.usual is not None and max(work, 0.0) > NORMS * wanted.usual:
+        raise Refused("norm", f"the change is {work / wanted.usual:.1f} times as large as is usual")
+    return Admitted(answer, positions, values, norm, work)
+
+
+def usual_norm(norms: NDArray[np.float64]) -> float | None:
+    """The size of an answer, from those that were found good; None: too few to say."""
+    return float(np.median(norms)) if len(norms) >= ENOUGH else None

@@ -1,0 +1,63 @@
+"""Agreement: do answers to one task agree? By their sketches (wire/sketch.py), within a tolerance: floats differ from machine to machine.
+
+needs = 1   one answer is enough
+needs = 2   two that agree; if they do not, a third is asked for
+needs = n   n // 2 + 1 that agree, as BOINC has it
+An answer of a trusted node settles the matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from laminar.grid.wire.sketch import Sketch, distance
+
+
+@dataclass(frozen=True)
+class Given:
+    """An answer: whose, and its sketch. `valid`: it was found good before."""
+
+    result: int
+    node: str
+    sketch: Sketch
+    trusted: bool = False
+    valid: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`good` and `bad` are results. Both empty: not enough is known; then `needs` is how many answers there must be."""
+
+    good: tuple[int, ...]
+    bad: tuple[int, ...]
+    needs: int
+    how: Literal["alone", "agreed", "trusted", "waits"]
+
+
+def judge(answers: Sequence[Given], needs: int, tolerance: float) -> Verdict:
+    known = next((one for one in answers if one.trusted), None) or next((one for one in answers if one.valid), None)
+    if known is not None:
+        good = tuple(one.result for one in answers if distance(one.sketch, known.sketch) <= tolerance)
+        bad = tuple(one.result for one in answers if one.result not in good)
+        alone = len(answers) == 1 and not known.trusted
+        return Verdict(good, bad, needs, "alone" if alone else "trusted" if known.trusted else "agreed")
+    if len(answers) < needs or not answers:
+        return Verdict((), (), needs, "waits")
+    if needs == 1 and len(answers) == 1:
+        return Verdict((answers[0].result,), (), needs, "alone")
+    group = _largest(answers, tolerance)
+    if len(group) >= needs // 2 + 1 and len(group) > 1:
+        return Verdict(group, tuple(one.result for one in answers if one.result not in group), needs, "agreed")
+    return Verdict((), (), len(answers) + 1, "waits")
+
+
+def _largest(answers: Sequence[Given], tolerance: float) -> tuple[int, ...]:
+    """The largest set of answers near one of them; of several the one whose first answer came first."""
+    best: tuple[int, ...] = ()
+    for centre in answers:
+        near = tuple(one.result for one in answers if distance(one.sketch, centre.sketch) <= tolerance)
+        if len(near) > len(best):
+            best = near
+    return best

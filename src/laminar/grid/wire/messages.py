@@ -1,0 +1,136 @@
+"""Messages: every request and answer between server, nodes and whoever commands a grid. JSON; unknown fields are refused.
+
+Limits stand in the types, so that what is too long or too large is refused before anything is done with it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+PROTOCOL: Final = 1
+Sha = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+NodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
+Name = Annotated[str, Meta(min_length=1, max_length=80, pattern="^[^\\x00-\\x1f\\x7f]+$")]
+Short = Annotated[str, Meta(max_length=200)]
+Count = Annotated[int, Meta(ge=0, le=1 << 50)]
+Arrived = Literal["returned", "valid", "invalid", "late"]  # what an answer may be when it has come
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class Facts(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of a node's machine: for its owner and for people who look at the grid. Nothing is decided by it but what fits."""
+
+    name: Name
+    cores: Annotated[int, Meta(ge=1, le=65536)]
+    memory: Count  # bytes that tasks may use
+    platform: Short  # Linux x86_64
+    laminar: Short
+    torch: Short = ""
+
+
+class Enrol(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The first request of a node; signed with the key that it brings."""
+
+    protocol: int
+    token: Annotated[str, Meta(max_length=200)]
+    key: Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{43}=$")]
+    facts: Facts
+
+
+class Enrolled(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    node: NodeId
+    grid: Name
+    now: float
+
+
+class Ask(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A node has time: how many tasks it wants, which samples it has on its disk, how fast it was."""
+
+    want: Annotated[int, Meta(ge=0, le=64)]
+    wait: Annotated[float, Meta(ge=0, le=60)] = 0.0  # seconds that the server may hold the request until there is work
+    has: Annotated[list[Annotated[str, Meta(max_length=80)]], Meta(max_length=256)] = []  # run/sample
+    speed: Annotated[float, Meta(ge=0, le=1e12)] = 0.0  # samples a second; 0: not known yet
+    available: Annotated[float, Meta(ge=0, le=1)] = 1.0  # share of the time in which it works
+    cannot: Annotated[list[tuple[int, Short]], Meta(max_length=64)] = []  # results that it gives back, and why
+    facts: Facts | None = None  # when they have changed
+
+
+class Version(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A version of a model: the sha256 is of its plain bytes, whichever way they come."""
+
+    number: int
+    sha256: Sha
+    size: Count
+
+
+class Task(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A piece of work. All of it is in here or named by a digest, so that anyone could do it again."""
+
+    result: int  # to answer with
+    task: int
+    run: Name
+    about: Sha  # the run's description (About), a file
+    version: Version
+    sample: int | None  # the seed of the local sample; None: the whole data set
+    epoch: int
+    first: int  # batch
+    steps: Annotated[int, Meta(ge=1)]
+    seed: int
+    progress: float  # epochs behind the whole run, for what depends on it: rates, warm-up of compression
+    lease: Seconds  # from now
+
+
+class Work(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    tasks: list[Task] = []
+    wait: Seconds = 0.0  # until it is worth asking again
+    why: Short = ""  # there is nothing
+    verdicts: list[tuple[int, str, str]] = []  # on earlier results: result, state, reason
+    now: float = 0.0
+
+
+class Verdict(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of an answer on arrival. Accepted: it is durable, and will not be asked for again."""
+
+    result: int
+    state: Arrived
+    reason: Short = ""
+    work: Work | None = None  # what to do next, where the node asked for it
+
+
+class Received(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of an upload in pieces: so many bytes are here."""
+
+    size: Count
+
+
+class Problem(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Any refusal."""
+
+    error: Short
+    message: Annotated[str, Meta(max_length=2000)]
+    now: float = 0.0  # the server's clock: a node whose own is wrong goes by it
+
+
+class About(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The description of a run that nodes get: digests of files, settings, shapes. No code."""
+
+    run: Name
+    graphs: dict[Literal["train", "eval"], Sha]
+    parameters: dict[str, tuple[int, ...]]  # trained, in the order of a version's values
+    buffers: dict[str, tuple[int, ...]]
+    fixed: Sha | None  # safetensors of what is frozen
+    aliases: dict[str, str]
+    frozen: list[str]  # paths
+    recipe: dict[str, Any]
+    data: dict[str, Any]
+    compress: dict[str, Any]
+    gradients: bool  # a task sends the gradient of one step, not the distance of several
+    classes: int | None
+    sketch: int  # seed

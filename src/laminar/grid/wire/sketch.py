@@ -1,0 +1,57 @@
+"""Sketch: SIZE numbers by which two changes of a model can be compared, however many values they have and however they are compressed.
+
+A count sketch (Charikar, Chen, Farach-Colton, ICALP 2002): every value is added to one of SIZE sums with one of two signs, both by a
+random table. It is linear, and inner products of sketches are those of the changes, give or take |x||y|/sqrt(SIZE). So
+
+* two honest nodes that did one task have all but the same sketch;
+* the sketch of what a node keeps back (its residual) is known from the sketches of what it did and the packets that it sent, and an
+  honest packet is a part of that: its inner product with it is its own square (trust/accounts.py).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laminar.core.seeds import derive
+from laminar.data.order import counted
+
+SIZE: Final = 256
+_PART: Final = 1 << 20
+
+Sketch = NDArray[np.float32]
+
+
+@final
+class Sketcher:
+    """The table of a run: made from its seed, the same on every machine."""
+
+    def __init__(self, numel: int, seed: int) -> None:
+        self.numel = numel
+        self._sums = np.empty(numel, dtype=np.int16)
+        self._signs = np.empty(numel, dtype=np.float32)
+        start = derive(seed, "sketch") & ((1 << 63) - 1)
+        for at in range(0, numel, _PART):
+            words = counted(start, np.arange(at, min(at + _PART, numel)), 1)[:, 0]
+            self._sums[at : at + _PART] = (words % np.uint64(SIZE)).astype(np.int16)
+            self._signs[at : at + _PART] = np.where(words >> np.uint64(63), np.float32(1), np.float32(-1))
+
+    def of(self, values: NDArray[np.float32]) -> Sketch:
+        """Of a whole change, flat."""
+        return np.bincount(self._sums, weights=values * self._signs, minlength=SIZE).astype(np.float32)
+
+    def of_some(self, positions: NDArray[np.integer], values: NDArray[np.float32]) -> Sketch:
+        """Of a change that is zero but at `positions`."""
+        return np.bincount(self._sums[positions], weights=values * self._signs[positions], minlength=SIZE).astype(np.float32)
+
+
+def distance(one: Sketch, other: Sketch) -> float:
+    """Between two changes, as a share of the larger one. 0: the same; 1 or more: nothing in common."""
+    size = max(float(np.linalg.norm(one)), float(np.linalg.norm(other)))
+    if size == 0:
+        return 0.0
+    found = float(np.linalg.norm(one.astype(np.float64) - other)) / size
+    return found if math.isfinite(found) else math.inf
