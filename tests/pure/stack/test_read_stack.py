@@ -82,7 +82,7 @@ def test_the_example_is_read() -> None:
             "epochs = 3",
             'epochs = 3\nstrategy = { kind = "pipline" }',
             "L004",
-            ["laminar.toml:23", "strategy.kind is 'pipline', but", "sync", "did you mean 'pipeline'?"],
+            ["laminar.toml:24", "strategy.kind is 'pipline', but", "sync", "did you mean 'pipeline'?"],
         ),
         ("[layer.train]\nepochs = 3\nlr = 0.01\n", "", "L004", ["'train'"]),
     ],

@@ -20,7 +20,7 @@ def _move(after: ResultState, columns: tuple[str, ...]) -> Prepared:
     which = before[0]
     for one in before[1:]:
         which = which | one
-    changed = {name: bindparam(f"v_{name}") for name in columns}
+    changed: dict[str, Any] = {name: bindparam(f"v_{name}") for name in columns}
     return Prepared(update(results).where(results.c.id == bindparam("i"), which).values(state=after.value, **changed))
 
 

@@ -46,7 +46,7 @@ class Prepared:
         cursor = self.execute(tx, **values)
         found = cursor.fetchall()
         if self._row is None:
-            self._row = namedtuple("Row", [column[0] for column in cursor.description], rename=True)
+            self._row = _named([column[0] for column in cursor.description])
         return [self._row(*row) for row in found]
 
     def row(self, tx: Tx, **values: Any) -> Any:
@@ -65,3 +65,7 @@ class Prepared:
     def change(self, tx: Tx, **values: Any) -> int:
         """How many rows were changed."""
         return int(self.execute(tx, **values).rowcount)
+
+
+def _named(columns: list[str]) -> Any:
+    return namedtuple("Row", columns, rename=True)  # type: ignore[misc]
