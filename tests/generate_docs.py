@@ -34,7 +34,7 @@ Results go to stdout, progress and remarks to stderr. Verbs that list or report 
 A REF is a layer of the current stack (`head`), of any stack in the store (`digits/head`), an earlier one (`head~1`, `head~2`), a tag
 (`base:v1`), four or more digits of an id, or `name@sha256:ID`. A REMOTE is a folder, a URL, or a name for one.
 
-Exit codes: 0 done, 2 your input, 3 the store, 4 a remote, 6 training failed, 70 a bug of ours, 130 interrupted by Ctrl-C
+Exit codes: 0 done, 2 your input, 3 the store, 4 a remote, 5 the grid, 6 training failed, 70 a bug of ours, 130 interrupted by Ctrl-C
 ([why](adr/0006-exit-codes-go-by-kind.md)).
 
 ## laminar
@@ -60,6 +60,7 @@ KINDS = {
     "L2": "Models",
     "L3": "The store",
     "L4": "Remotes",
+    "L5": "The grid",
     "L6": "Training",
     "L9": "Ours",
 }

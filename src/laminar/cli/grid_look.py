@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from laminar.core.errors import LaminarError
 from laminar.stack.project import open_project
 
 On = Annotated[str | None, typer.Option("--on", metavar="WHERE", help="grid://HOST:PORT; else the grid that is served from this folder.")]
@@ -34,9 +35,10 @@ def commander(on: str | None) -> Any:
     need_grid()
     from laminar.grid.commander import commander_of
 
-    folder = None
-    if on is None:
+    try:
         folder = open_project().open_store(create=False).root / "grid"
+    except LaminarError:  # no project, or none that has built anything: then no grid is served from here
+        folder = None
     return commander_of(folder, on)
 
 

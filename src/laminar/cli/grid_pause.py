@@ -23,6 +23,9 @@ def run(
 
         place = Home(home or default_home())
         (place.root / "paused").touch()
+        if json:
+            print_json({"home": str(place.root), "paused": True})
+            return
         say(f"the node in {place.root} rests until `laminar grid resume --node`")
         return
     told = tell(on, "/v1/admin/pause", {"run": training, "why": "by command"})

@@ -23,6 +23,9 @@ def run(
 
         place = Home(home or default_home())
         (place.root / "paused").unlink(missing_ok=True)
+        if json:
+            print_json({"home": str(place.root), "paused": False})
+            return
         say(f"the node in {place.root} may work")
         return
     told = tell(on, "/v1/admin/resume", {"run": training})

@@ -35,6 +35,9 @@ def run(
         str | None, typer.Option("--address", metavar="URL", help="By which nodes reach it, if not where it listens.")
     ] = None,
     bytes_a_day: Annotated[str | None, typer.Option("--bytes-a-day", metavar="SIZE", help="Of each node, up and down together.")] = None,
+    daemons: Annotated[
+        bool, typer.Option("--daemons/--no-daemons", help="Without: they run elsewhere (laminar grid daemon), on the same PostgreSQL.")
+    ] = True,
     json: Json = False,
 ) -> None:
     from laminar.cli.grid_extra import need_grid
@@ -55,10 +58,20 @@ def run(
     if (certificate is None) != (private_key is None):
         raise LaminarError("L008", "--certificate and --private-key belong together", hint="give both, or --tls")
     pair = (certificate, private_key) if certificate is not None and private_key is not None else None
-    if tls and pair is None:
+    own = tls and pair is None
+    if own:
         pair = own_certificate(folder / "tls", host)
     options = Options(
-        folder, file.spec.stack.name, host=host, port=port, database=database, certificate=pair, address=address, bytes_a_day=budget
+        folder,
+        file.spec.stack.name,
+        host=host,
+        port=port,
+        database=database,
+        certificate=pair,
+        authority=folder / "tls" / "ca.pem" if own else None,
+        address=address,
+        bytes_a_day=budget,
+        daemons=daemons,
     )
     server = GridServer(options, TorchLearner())
 
@@ -66,9 +79,9 @@ def run(
         if json:
             say(encoder.dumps(told))
             return
-        own = f" --ca {folder / 'tls' / 'ca.pem'}" if tls and certificate is None else ""
+        authority = f" --ca {folder / 'tls' / 'ca.pem'}" if own else ""
         say(f"grid {options.name} at {told['url']}, key {fingerprint(told['key'])}")
-        say(f"join:    laminar grid join {told['url']} --token {told['token']} --key {told['key']}{own}")
+        say(f"join:    laminar grid join {told['url']} --token {told['token']} --key {told['key']}{authority}")
         say(f"status:  {told['url']}/?token={server.secrets.view}")
         say("train:   laminar grid train LAYER")
         if pair is None and host not in ("127.0.0.1", "::1", "localhost"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -14,6 +15,7 @@ from laminar.grid.server.commands import Begin
 
 FILE: Final = "server.json"
 TOKEN: Final = "LAMINAR_GRID_TOKEN"
+CA: Final = "LAMINAR_GRID_CA"
 TIMEOUT: Final = 60.0
 
 
@@ -26,6 +28,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     key: str
     pid: int
+    local: str  # its address on this machine
+    ca: str | None = None
 
 
 def served_in(folder: Path) -> Found | None:
@@ -44,27 +48,27 @@ def commander_of(folder: Path | None, address: str | None = None) -> Commander:
     if address is not None:
         url = "http://" + address.removeprefix("grid://") if address.startswith("grid://") else address
         url = url.replace("grids://", "https://", 1).rstrip("/")
-        token = os.environ.get(TOKEN) or (here.admin if here is not None and here.url.rstrip("/") == url else None)
+        token = os.environ.get(TOKEN) or (here.admin if here is not None and url in (here.url.rstrip("/"), here.local) else None)
         if token is None:
             raise LaminarError(
                 "L503",
                 f"the grid at {url} is commanded by whoever has its token",
                 hint=f"export {TOKEN}=… (`admin` in .laminar/grid/secrets.json where it is served)",
             )
-        return Commander(url, token)
+        return Commander(url, token, here.ca if here is not None else None)
     if here is None:
         raise LaminarError("L501", "no grid is served from this folder", hint="laminar grid serve, or --on grid://HOST:PORT")
-    return Commander(here.url, here.admin)
+    return Commander(here.local, here.admin, here.ca)
 
 
 @final
 class Commander:
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, ca: str | None = None) -> None:
         self.url = url
+        authority = os.environ.get(CA) or ca
         try:
-            self._http = httpx.Client(
-                base_url=url, timeout=TIMEOUT, headers={"Authorization": f"Bearer {token}"}, verify=os.environ.get("LAMINAR_GRID_CA", True)
-            )
+            verify = ssl.create_default_context(cafile=authority) if authority else True
+            self._http = httpx.Client(base_url=url, timeout=TIMEOUT, headers={"Authorization": f"Bearer {token}"}, verify=verify)
         except (httpx.InvalidURL, OSError) as error:
             raise LaminarError("L501", f"{url} is no address of a grid: {error}", hint="--on grid://HOST:8787") from error
 

@@ -21,6 +21,7 @@ from laminar.train.evaluate import evaluate
 from laminar.train.history import History
 from laminar.train.job import Job, Trained
 from laminar.train.losses import guessing, loss_name
+from laminar.train.metrics import check_target
 from laminar.train.misgivings import misgivings
 from laminar.train.on_grid import Grid
 from laminar.train.recipe import Recipe
@@ -62,6 +63,7 @@ class _Watch:
 
     def run(self) -> Trained:
         job, settings = self._job, self._described.settings
+        check_target(job.recipe.target, job.data.task)
         run = self._begin()
         rounds = settings.rounds
         self._history.tell(
@@ -82,12 +84,17 @@ class _Watch:
             before = run["version"]
             if before > self._tested and self._time_to_test():
                 self._test(before)
+                if job.recipe.target is not None and job.recipe.target.reached(self._metrics):
+                    run = {**self._commander.post(f"/v1/admin/runs/{self._name}/stop"), "why": "target reached"}
+                    break
                 first = self._metrics.get("loss") if first is None else first
             time.sleep(LOOK)
             run = self._commander.run(self._name)
             if run["version"] > before:
                 self._tell(run, rounds)
-        if run["state"] != "done":
+        reached = run["why"] == "target reached"
+        run = {**self._commander.run(self._name), **({"why": run["why"]} if reached else {})}
+        if run["state"] != "done" and not reached:
             raise LaminarError("L608", f"run {self._name} was {run['state']}: {run['why']}", hint="laminar build begins where it was")
         self._test(run["version"])
         return self._end(run, first)

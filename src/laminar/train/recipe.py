@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from laminar.train.on_grid import Grid
 from laminar.train.schedules import Constant, Cosine, OneCycle, Schedule, Step
 from laminar.train.splitting import SplitStrategy
 from laminar.train.strategies import AnyStrategy, Averaging, ManySpec, Name, Sync
@@ -139,6 +140,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _check_strategy(self, chosen: AnyStrategy) -> None:
         """What a strategy cannot do is said before anything is started."""
+        if isinstance(chosen, Grid):
+            for name, plain in (("dtype", "float32"), ("accumulate", 1), ("patience", None)):
+                if getattr(self, name) != plain:
+                    raise ValueError(f'{name} is given with strategy "grid", whose nodes know nothing of it; leave {name} out')
         if isinstance(chosen, SplitStrategy) and self.dtype != "float32":
             raise ValueError(f'dtype is "{self.dtype}" with strategy "{chosen.kind}", whose workers compute in float32; leave dtype out')
         if not isinstance(chosen, ManySpec):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol, final
 
-from laminar.grid.daemons.rounds import act
+from laminar.grid.daemons.rounds import act, wind_up
 from laminar.grid.db import runs, tasks, uploads, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.db.runs import Run
@@ -97,7 +97,8 @@ class Assimilator:
             runs.keep_aggregator(tx, run.id, machine, sequence=fresh.sequence)
         runs.forget_empty_round(tx, run.id)
         runs.save(tx, run.id, state=state, ended=now, why=why)
-        tasks.cancel(tx, run.id, why=why)
+        for id in tasks.open_tasks(tx, run.id):
+            wind_up(tx, fresh, id, why, now, wait=False)
 
     def learn(self, tx: Tx, run: Run, action: Apply, now: float) -> None:
         before = versions.get(tx, run.id, action.version - 1)
@@ -105,9 +106,10 @@ class Assimilator:
         for part in action.parts:
             good = [row for row in tasks.results_of(tx, int(part.payload)) if row.state == "valid" and row.used in (None, "with", "held")]
             parts.append((part.weight, [uploads.read(tx, row.id) for row in good]))
-            used += [row.id for row in good]
+            used += good
         position = run.sequence  # answers so far
         data, optimizer = self._learner.step(run.settings, bytes(before.data), bytes(before.optimizer), parts, position)
         versions.put(tx, run.id, action.version, digest(data), data, optimizer, now)
-        tasks.mark(tx, used, used="applied", todo=tasks.DELETE, told=False)
+        for row in used:
+            tasks.mark(tx, [row.id], used="applied", todo=tasks.DELETE, tell=row.node)
         runs.count(tx, run.id, applied=len(action.parts))

@@ -12,6 +12,7 @@ from typing import final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -43,16 +44,16 @@ class TorchLearner:
         centre = saved.pop("centre")
         stepper.load(saved)
         decoder = compressor_of(settings.recipe, settings.layout, gradients=settings.gradients)
-        changes, weights, moved = [], [], np.zeros_like(buffers)
-        buffer_weight, share = 0.0, sum(weight for weight, _ in parts)
+        changes, weights = [], []
+        moved: list[tuple[float, NDArray[np.float64]]] = []
+        share = sum(weight for weight, _ in parts)
         for weight, answers in parts:
             change = torch.zeros(numel)
             for data in answers:
                 answer = parse(data)
                 decoder.decode(Packet.parse(answer.packet), change, scale=1 / len(answers))
                 if answer.buffers.size:
-                    moved += answer.buffers * (weight / len(answers))
-                    buffer_weight += weight / len(answers)
+                    moved.append((weight / len(answers), answer.buffers))
             changes.append(change)
             weights.append(weight / share)
         total = robust.combine(changes, weights, settings.grid.robust, centre)
@@ -64,8 +65,8 @@ class TorchLearner:
         if not settings.gradients:
             total.mul_(share)  # a distance has no rate that could be lower
         stepper.step(row, total, rate, share)
-        if buffer_weight > 0:
-            buffers = moved / buffer_weight
+        if moved:
+            buffers = robust.combine_buffers([values for _, values in moved], [weight for weight, _ in moved], settings.grid.robust)
         return row.numpy().tobytes() + buffers.tobytes(), self._state(stepper, centre)
 
     @staticmethod

@@ -92,8 +92,8 @@ class Office:
         """Validate, assimilate, make tasks. True if there may be more."""
         now, more = self._clock(), False
         open_runs = runs.all_of(tx, "open")
-        if "validator" in self._only:
-            validator.validate(tx, now, claim=self._claim)
+        if "validator" in self._only and validator.validate(tx, now, claim=self._claim):
+            self._told()
         for run in open_runs:
             try:
                 if "assimilator" in self._only:
@@ -117,12 +117,16 @@ class Office:
 
     def _time(self, tx: Tx) -> bool:
         now, did = self._clock(), False
+        if self._claim:
+            self._told()  # other processes may have made work
         if "transitioner" in self._only:
             if transitioner.expire(tx, now):
                 did = True
                 self._told()
             for run in runs.due(tx, now):
                 did |= self._assimilator.tick(tx, run, now)
+            if self._feeder is not None and len(self._feeder):
+                self._on_work()  # who may check whom is drawn anew
             due = transitioner.next_time(tx)
             self._due = now + LOOK if due is None else max(now, min(due, now + LOOK))
         return did

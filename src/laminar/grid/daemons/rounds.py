@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from laminar.grid.daemons.accounting import put_back
 from laminar.grid.db import runs, tasks
 from laminar.grid.db.book import Tx
+from laminar.grid.db.moves import end_task, move, move_all
 from laminar.grid.db.runs import Run
+from laminar.grid.states import ResultState, TaskState
 from laminar.parallel.aggregate.messages import Action, Apply, CloseRound, Drop, Hold, OpenRound
 
 Learn = Callable[[Tx, Run, Apply, float], None]
@@ -21,9 +24,9 @@ def act(tx: Tx, run: Run, actions: Sequence[Action], now: float, learn: Learn) -
                 learn(tx, run, action, now)
                 stepped, parts = True, len(action.parts)
             case Hold(payload):
-                _mark(tx, payload, "held")
+                _mark(tx, run, payload, "held", now)
             case Drop(payload, _, reason):
-                _mark(tx, payload, "dropped", why=reason)
+                _mark(tx, run, payload, "dropped", now, why=reason)
                 runs.add(tx, run.id, {f"dropped {reason}": 1})
             case OpenRound():
                 runs.open_round(
@@ -32,14 +35,35 @@ def act(tx: Tx, run: Run, actions: Sequence[Action], now: float, learn: Learn) -
             case CloseRound():
                 answers = parts if action.stepped else 0
                 runs.close_round(tx, run.id, action.round, closed=now, answers=answers, why=action.why, stepped=action.stepped)
-                tasks.cancel(tx, run.id, round=action.round, why="its round is over")
+                for id in tasks.open_tasks(tx, run.id, action.round):
+                    wind_up(tx, run, id, "its round is over", now, wait=run.settings.grid.late == "age")
             case _:
                 pass
     return stepped
 
 
-def _mark(tx: Tx, payload: str, used: str, *, why: str | None = None) -> None:
+def wind_up(tx: Tx, run: Run, id: int, why: str, now: float, *, wait: bool) -> None:
+    """A task is needed no longer: nobody begins with it any more, and when nobody is at it, what came of it is late.
+
+    `wait`: an answer that is here, and waits to be compared, may still be: late ones are of use.
+    """
+    rows = tasks.results_of(tx, id)
+    if wait and any(row.state == ResultState.RETURNED for row in rows):
+        return
+    move_all(tx, [row.id for row in rows if row.state == ResultState.UNSENT], ResultState.GIVEN_UP, verdict=why)
+    if not any(row.state == ResultState.IN_PROGRESS for row in rows):
+        for row in rows:
+            if row.state == ResultState.RETURNED:
+                put_back(tx, run, row.node, row.id, now, accounted=True)
+                move(tx, row.id, ResultState.LATE, verdict=why, used="dropped", todo=tasks.DELETE, tell=row.node)
+        end_task(tx, id, TaskState.CANCELLED)
+
+
+def _mark(tx: Tx, run: Run, payload: str, used: str, now: float, *, why: str | None = None) -> None:
     """A payload is a task: all good answers to it are used together."""
-    ids = [row.id for row in tasks.results_of(tx, int(payload)) if row.state == "valid" and row.used in (None, "with", "held")]
     more = {} if why is None else {"verdict": why, "todo": tasks.DELETE}
-    tasks.mark(tx, ids, used=used, told=False, **more)
+    for row in tasks.results_of(tx, int(payload)):
+        if row.state == "valid" and row.used in (None, "with", "held"):
+            tasks.mark(tx, [row.id], used=used, tell=row.node, **more)
+            if why is not None:
+                put_back(tx, run, row.node, row.id, now, accounted=True)

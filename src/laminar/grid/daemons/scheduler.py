@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, final
 
+from laminar.core.seeds import derive
 from laminar.grid.daemons.feeder import Feeder
 from laminar.grid.db import nodes, runs, tasks, versions
 from laminar.grid.db.book import Tx
@@ -23,7 +24,9 @@ from laminar.grid.wire.messages import Ask, Task, Version
 MOST: Final = 64  # tasks that a node may have at once
 SHORTEST: Final = 60.0  # seconds of a lease
 SLACK: Final = 20.0  # times as long as the node should need
+CHECKERS: Final = 3  # nodes that are asked, on average, to check an answer
 COUNTED: Final = 5.0  # seconds between counts of the nodes that are there
+UNDERWAY: Final = 10.0  # seconds in which an answer with tasks may be under way
 PAUSE: Final = 5.0  # seconds until a node asks again when there is nothing
 
 
@@ -38,6 +41,7 @@ class Given:
 class Scheduler:
     def __init__(self, feeder: Feeder, dice: random.Random | None = None, *, bytes_a_day: int | None = None) -> None:
         self.feeder, self._dice, self._budget = feeder, dice or random.SystemRandom(), bytes_a_day
+        self._secret = self._dice.getrandbits(63)
         self._about: dict[tuple[int, int], Version] = {}  # of versions
         self._owners: dict[int, int | None] = {}
         self._company = (0.0, 0)  # until when it holds, and how many nodes are active
@@ -46,13 +50,14 @@ class Scheduler:
         if refusal := self._refusal(tx, node, ask, now):
             return refusal
         room = min(ask.want, MOST - tasks.in_progress(tx, node.id), node.quota - node.sent_today)
-        found: list[Task] = []
         open_runs: dict[int, Run] = {}
+        found = self._lost_on_the_way(tx, node, ask, now, open_runs)
+        room = max(room, 0)
         owner = self._owner(tx, node.token)
         for one in self.feeder.offers(tx, _has(tx, ask.has)) if room > 0 else ():
-            if len(found) >= room:
+            if len(found) >= min(room, ask.want):
                 break
-            if not one.fresh and tasks.had_by(tx, one.task, node.id, owner):
+            if not one.fresh and (not self._may_check(tx, one, node, now) or tasks.had_by(tx, one.task, node.id, owner)):
                 continue
             run = open_runs.get(one.run) or runs.get(tx, one.run)
             self.feeder.taken(one.result)
@@ -69,6 +74,18 @@ class Scheduler:
         if found:
             return Given(tuple(found))
         return Given((), "nothing to do" if room > 0 else "enough is under way", PAUSE)
+
+    def _lost_on_the_way(self, tx: Tx, node: Node, ask: Ask, now: float, open_runs: dict[int, Run]) -> list[Task]:
+        """Tasks that were given to the node in an answer that it never got, or that it has forgotten: once more."""
+        found: list[Task] = []
+        for row in tasks.held_by(tx, node.id, now - UNDERWAY):
+            run = open_runs.get(row.run) or runs.get(tx, row.run)
+            if row.id in ask.holds or len(found) >= ask.want or run is None or run.state != "open":
+                continue
+            open_runs[run.id] = run
+            waiting = Waiting(row.id, row.task, row.run, None, fresh=False, check=False)
+            found.append(self._task(tx, run, waiting, max(1.0, row.lease - now)))
+        return found
 
     def _refusal(self, tx: Tx, node: Node, ask: Ask, now: float) -> Given | None:
         why = ""
@@ -89,12 +106,23 @@ class Scheduler:
             self._owners[token] = token if nodes.personal(tx, token) else None
         return self._owners[token]
 
+    def _may_check(self, tx: Tx, one: Waiting, node: Node, now: float) -> bool:
+        """Who checks whom is drawn anew each second: else liars who ask one after the other would be given each other's tasks."""
+        if not one.check or node.trusted:
+            return True
+        draw = derive(self._secret, one.result, node.id, int(now)) / (1 << 63)
+        return draw * max(1, self._others(tx, now)) < CHECKERS
+
+    def _others(self, tx: Tx, now: float) -> int:
+        """Active nodes beside the one that asks."""
+        if self._company[0] < now:
+            self._company = now + COUNTED, nodes.active(tx, now)
+        return self._company[1] - 1
+
     def _decide_check(self, tx: Tx, run: Run, node: Node, one: Waiting, now: float) -> None:
         if not must_check(node.streak, self._dice.random(), run.settings.grid.replicate, trusted=node.trusted):
             return
-        if self._company[0] < now:
-            self._company = now + COUNTED, nodes.active(tx, now)
-        if self._company[1] < 2:
+        if self._others(tx, now) < 1:
             runs.count(tx, run.id, unchecked=1)  # there is nobody to compare with
             return
         tasks.change(tx, one.task, needs=2, attempts=2)

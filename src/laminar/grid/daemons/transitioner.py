@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from laminar.grid.daemons.rounds import wind_up
 from laminar.grid.daemons.validator import replace
 from laminar.grid.db import nodes, runs, tasks
 from laminar.grid.db.book import Tx
-from laminar.grid.db.moves import end_task, move_all
+from laminar.grid.db.moves import move_all
 from laminar.grid.db.runs import Run
 from laminar.grid.states import ResultState, TaskState
 
@@ -23,11 +24,11 @@ def expire(tx: Tx, now: float) -> int:
         run = runs.get(tx, row.run)
         if run is not None:
             runs.count(tx, run.id, lost=1)
-            again(tx, run, row.task)
+            again(tx, run, row.task, now)
     return len(rows)
 
 
-def again(tx: Tx, run: Run, id: int) -> None:
+def again(tx: Tx, run: Run, id: int, now: float) -> None:
     """A result of the task came to nothing: another one, if it is still of use."""
     task, rows = tasks.task(tx, id), tasks.results_of(tx, id)
     if task.state != TaskState.OPEN.value:
@@ -36,8 +37,8 @@ def again(tx: Tx, run: Run, id: int) -> None:
     over = run.state not in ("open", "paused") or (rounds and run.round != task.round)
     if not over:
         replace(tx, run, id, rows, needs=task.needs)
-    elif not tasks.live(tx, id):
-        end_task(tx, id, TaskState.CANCELLED)
+    else:
+        wind_up(tx, run, id, "its round is over", now, wait=False)
 
 
 def next_time(tx: Tx) -> float | None:

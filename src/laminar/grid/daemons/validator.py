@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from laminar.grid.daemons.accounting import put_back
 from laminar.grid.db import nodes, runs, tasks
 from laminar.grid.db.book import Tx
 from laminar.grid.db.moves import end_task, move
@@ -18,29 +19,25 @@ from laminar.grid.states import ResultState, TaskState
 from laminar.grid.trust.agreement import Given, Verdict, judge
 
 
-def validate(tx: Tx, now: float, *, claim: bool = False) -> set[int]:  # noqa: ARG001 - all daemons are called alike
-    """The runs for which there is something to assimilate."""
-    found: set[int] = set()
-    seen: set[int] = set()
-    for row in tasks.to_do(tx, tasks.VALIDATE, claim=claim):
-        tasks.mark(tx, [row.id], todo=None)
-        if row.task not in seen:
-            seen.add(row.task)
-            run = runs.get(tx, row.run)
-            if run is not None and _task(tx, run, row.task):
-                found.add(row.run)
-    return found
+def validate(tx: Tx, now: float, *, claim: bool = False) -> bool:
+    """True if somebody else is to be asked: there is new work."""
+    rows = tasks.to_do(tx, tasks.VALIDATE, claim=claim)
+    tasks.mark(tx, [row.id for row in rows], todo=None)
+    asked = False
+    for task, number in {row.task: row.run for row in rows}.items():  # answers that came together are looked at together
+        run = runs.get(tx, number)
+        asked |= run is not None and _task(tx, run, task, now)
+    return asked
 
 
-def _task(tx: Tx, run: Run, id: int) -> bool:
-    """True if the task has a good answer that is to be assimilated."""
+def _task(tx: Tx, run: Run, id: int, now: float) -> bool:
+    """True if one more answer was asked for."""
     task, rows = tasks.task(tx, id), tasks.results_of(tx, id)
     here = [row for row in rows if row.state in ("returned", "valid")]
     given = [Given(row.id, row.node, np.frombuffer(row.sketch, "<f4"), bool(row.trusted), row.state == "valid") for row in here]
     verdict = judge(given, task.needs, run.settings.grid.tolerance)
     if verdict.how == "waits":
-        _wait(tx, run, task, rows, verdict)
-        return False
+        return _wait(tx, run, task, rows, verdict)
     first = bool(task.state == TaskState.OPEN.value)
     work = task.steps * run.settings.recipe.batch
     compared = verdict.how != "alone"
@@ -48,44 +45,46 @@ def _task(tx: Tx, run: Run, id: int) -> bool:
         if row.state != "returned":
             continue
         if row.id in verdict.good:
-            _good(tx, run, row, verdict, first=first, credit=work, compared=compared)
+            _good(tx, run, row, verdict, now, first=first, credit=work, compared=compared)
         else:
             refuse(tx, run, row, "disagrees with the other answers to its task", kind="disagrees")
     if first:
         end_task(tx, id, TaskState.DONE)
         tasks.mark(tx, [next(row.id for row in here if row.id in verdict.good)], todo=tasks.ASSIMILATE)
         _cancel_others(tx, rows)
-    return first
+    return False
 
 
-def _good(tx: Tx, run: Run, row: Any, verdict: Verdict, *, first: bool, credit: int, compared: bool) -> None:
-    extra: dict[str, Any] = {"used": "with"} if first else {"used": "extra", "todo": tasks.DELETE, "told": False}
+def _good(tx: Tx, run: Run, row: Any, verdict: Verdict, now: float, *, first: bool, credit: int, compared: bool) -> None:
+    extra: dict[str, Any] = {"used": "with"} if first else {"used": "extra", "todo": tasks.DELETE, "tell": row.node}
     move(tx, row.id, ResultState.VALID, verdict=verdict.how, **extra)
+    if not first:
+        put_back(tx, run, row.node, row.id, now, accounted=True)
     nodes.judged(tx, row.node, good=True, compared=compared, credit=float(credit))
     runs.count(tx, run.id, valid=1, **({"compared": 1} if compared else {}))
 
 
 def refuse(tx: Tx, run: Run, row: Any, why: str, *, kind: str) -> None:
     """An answer is wrong: its node answers for it, and the task needs another, unless it has a good one."""
-    if move(tx, row.id, ResultState.INVALID, verdict=why, todo=tasks.DELETE, told=False):
+    if move(tx, row.id, ResultState.INVALID, verdict=why, todo=tasks.DELETE, tell=row.node):
         nodes.judged(tx, row.node, good=False, compared=True)
         runs.add(tx, run.id, {"invalid": 1, f"refused {kind}": 1})
 
 
-def _wait(tx: Tx, run: Run, task: Any, rows: list[Any], verdict: Verdict) -> None:
+def _wait(tx: Tx, run: Run, task: Any, rows: list[Any], verdict: Verdict) -> bool:
     """Answers are missing, or do not agree. See that one comes."""
     if verdict.needs != task.needs:
         tasks.change(tx, task.id, needs=verdict.needs)
         runs.count(tx, run.id, disagreements=1)
-    replace(tx, run, task.id, rows, needs=verdict.needs)
+    return replace(tx, run, task.id, rows, needs=verdict.needs)
 
 
 def replace(tx: Tx, run: Run, id: int, rows: list[Any], *, needs: int) -> bool:
-    """As many results as answers are needed; False if the task has failed for good."""
+    """See that there are as many results as answers are needed; True if there are new ones. A task may fail for good."""
     alive = sum(row.state in ("unsent", "in progress", "returned") for row in rows)
     task = tasks.task(tx, id)
     if task.state != TaskState.OPEN.value or alive >= needs:
-        return True
+        return False
     if task.attempts >= run.settings.grid.attempts:
         if not alive:
             end_task(tx, id, TaskState.FAILED)

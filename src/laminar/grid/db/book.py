@@ -37,15 +37,21 @@ def hook_of(tx: Tx) -> Hook | None:
 class Book:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._connection: Connection | None = None  # kept: taking one out of a pool costs as much as a statement
         self.hook: Hook | None = None  # called with every statement before it is executed: a test may raise there
 
     @classmethod
     def open(cls, url: str) -> Book:
         """L505 where it cannot be opened or is of another format. Tables are made where there are none."""
         memory = url in ("sqlite://", "sqlite:///:memory:")
-        more: dict[str, Any] = {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}} if memory else {}
+        more: dict[str, Any] = {"poolclass": StaticPool} if memory else {}
+        if url.startswith("sqlite"):
+            more["connect_args"] = {"check_same_thread": False}  # one thread after the other
         if url.startswith("sqlite:///") and not memory:
-            Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise LaminarError("L505", f"the database {url} has no folder: {error.strerror}", hint="give another --database") from error
         try:
             engine = create_engine(url, **more)
         except (SQLAlchemyError, ImportError) as error:
@@ -83,12 +89,21 @@ class Book:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Tx]:
-        """All of it, or nothing."""
-        with self.engine.begin() as tx:
-            yield tx
+        """All of it, or nothing. One at a time: whoever has a book sees to that (desk.py)."""
+        if self._connection is None or self._connection.closed:
+            self._connection = self.engine.connect()
+        try:
+            with self._connection.begin():
+                yield self._connection
+        except BaseException:
+            self._connection.close()  # a database that was restarted is asked anew
+            self._connection = None
+            raise
 
     def close(self) -> None:
         _books.pop(id(self.engine), None)
+        if self._connection is not None:
+            self._connection.close()
         self.engine.dispose()
 
     def _before(self, connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:  # noqa: ARG002

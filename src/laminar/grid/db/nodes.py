@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, case, func, insert, select, update
 
 from laminar.grid.db.book import Tx
 from laminar.grid.db.prepared import Prepared
-from laminar.grid.db.schema import nodes, tokens
+from laminar.grid.db.schema import nodes, results, tokens
 from laminar.grid.wire.messages import Facts
 from laminar.grid.wire.signing import node_id
 
@@ -144,6 +144,9 @@ _GOOD: Final = Prepared(
 )
 _BAD: Final = Prepared(update(nodes).where(nodes.c.id == bindparam("i")).values(invalid=nodes.c.invalid + 1, streak=0, quota=_HALF))
 _LOST: Final = Prepared(update(nodes).where(nodes.c.id == bindparam("i")).values(lost=nodes.c.lost + bindparam("n"), streak=0, quota=_HALF))
+_ITS: Final = select(results.c.task).where(results.c.node == bindparam("i"), results.c.state == "valid", results.c.verdict == "agreed")
+_AGREED: Final = select(results.c.node).where(results.c.task.in_(_ITS), results.c.state == "valid", results.c.node != bindparam("i"))
+_DOUBT: Final = Prepared(update(nodes).where(nodes.c.id.in_(_AGREED)).values(streak=0))  # who agreed with a liar is checked again
 _RECORD: Final = Prepared(select(nodes.c.invalid, nodes.c.valid, nodes.c.banned).where(nodes.c.id == bindparam("i")))
 
 
@@ -156,6 +159,7 @@ def judged(tx: Tx, id: str, *, good: bool, compared: bool, credit: float = 0.0, 
     row = _RECORD.row(tx, i=id)
     if row.banned is None and row.invalid >= ban_after and row.invalid * 10 > row.valid:
         ban(tx, id, f"{row.invalid} of its answers were wrong, {row.valid} good")
+        _DOUBT.change(tx, i=id)
 
 
 def lost(tx: Tx, ids: dict[str, int]) -> None:
@@ -211,9 +215,10 @@ def use_token(tx: Tx, secret: str, now: float, *, known: bool) -> tuple[int | No
     return int(row.id), ""
 
 
-def revoke_token(tx: Tx, id: int) -> int:
-    """Nobody comes with it any more, and nodes that did are banned. How many."""
-    tx.execute(update(tokens).where(tokens.c.id == id).values(revoked=True))
+def revoke_token(tx: Tx, id: int) -> int | None:
+    """Nobody comes with it any more, and nodes that did are banned. How many; None: there is no such token."""
+    if not tx.execute(update(tokens).where(tokens.c.id == id).values(revoked=True)).rowcount:
+        return None
     banned = update(nodes).where(nodes.c.token == id, nodes.c.banned.is_(None)).values(banned="its token was revoked")
     return int(tx.execute(banned).rowcount)
 

@@ -68,4 +68,4 @@ class Prepared:
 
 
 def _named(columns: list[str]) -> Any:
-    return namedtuple("Row", columns, rename=True)  # type: ignore[misc]
+    return namedtuple("Row", columns, rename=True)

@@ -164,7 +164,7 @@ results = Table(
     Column("norm", Float),
     Column("verdict", String(200), nullable=False, default=""),  # why it is in its state
     Column("used", String(12)),  # what the aggregator did with it: held, applied, dropped
-    Column("told", Boolean, nullable=False, default=True),  # the node knows the verdict
+    Column("tell", String(20), index=True),  # the node that does not know the verdict yet
     Column("bytes", BigInteger, nullable=False, default=0),
     Index("results_by_state", "run", "state"),
     Index("results_by_lease", "state", "lease"),

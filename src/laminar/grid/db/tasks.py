@@ -10,10 +10,10 @@ from typing import Any, Final
 from sqlalchemy import bindparam, func, insert, or_, select, update
 
 from laminar.grid.db.book import Tx
-from laminar.grid.db.moves import end_task, move, move_all
+from laminar.grid.db.moves import move
 from laminar.grid.db.prepared import Prepared
 from laminar.grid.db.schema import nodes, results, runs, tasks
-from laminar.grid.states import LIVE, ResultState, TaskState
+from laminar.grid.states import ResultState, TaskState
 
 VALIDATE, ASSIMILATE, DELETE = "validate", "assimilate", "delete"  # what is to do with a result
 FIRST, CHECK, AGAIN = 0, 1, 2  # priorities: what is to be compared, and what was lost, comes first
@@ -30,6 +30,7 @@ class Waiting:
     run: int
     sample: int | None
     fresh: bool  # nobody else has had the task
+    check: bool  # it is to be compared with another's answer
 
 
 # Making
@@ -42,7 +43,6 @@ _ANOTHER: Final = Prepared(
         priority=bindparam("p"),
         check=bindparam("c"),
         verdict="",
-        told=True,
         bytes=0,
     )
 )
@@ -67,7 +67,7 @@ def another(tx: Tx, task: int, run: int, *, priority: int, check: bool = False) 
 # Giving out
 
 _WAITING: Final = Prepared(
-    select(results.c.id, results.c.task, results.c.run, tasks.c.sample, results.c.priority)
+    select(results.c.id, results.c.task, results.c.run, tasks.c.sample, results.c.priority, results.c.check)
     .join(tasks, tasks.c.id == results.c.task)
     .join(runs, runs.c.id == results.c.run)
     .where(results.c.state == S.UNSENT.value, runs.c.state == "open")
@@ -76,6 +76,11 @@ _WAITING: Final = Prepared(
 )
 _UNSENT: Final = Prepared(_COUNT.where(results.c.run == bindparam("r"), results.c.state == S.UNSENT.value))
 _IN_PROGRESS: Final = Prepared(_COUNT.where(results.c.node == bindparam("n"), results.c.state == S.IN_PROGRESS.value))
+_MINE: Final = Prepared(
+    select(results.c.id, results.c.task, results.c.run, results.c.lease)
+    .where(results.c.node == bindparam("n"), results.c.state == S.IN_PROGRESS.value, results.c.sent < bindparam("before"))
+    .order_by(results.c.id)
+)
 _HAD: Final = Prepared(select(results.c.id).where(results.c.task == bindparam("t"), results.c.node == bindparam("n")).limit(1))
 _HAD_BY_OWNER: Final = Prepared(
     select(results.c.id)
@@ -86,7 +91,7 @@ _HAD_BY_OWNER: Final = Prepared(
 
 
 def waiting(tx: Tx, limit: int) -> list[Waiting]:
-    return [Waiting(row.id, row.task, row.run, row.sample, row.priority == FIRST) for row in _WAITING.rows(tx, most=limit)]
+    return [Waiting(row.id, row.task, row.run, row.sample, row.priority == FIRST, bool(row.check)) for row in _WAITING.rows(tx, most=limit)]
 
 
 def unsent(tx: Tx, run: int) -> int:
@@ -95,6 +100,11 @@ def unsent(tx: Tx, run: int) -> int:
 
 def in_progress(tx: Tx, node: str) -> int:
     return int(_IN_PROGRESS.value(tx, n=node))
+
+
+def held_by(tx: Tx, node: str, before: float) -> list[Any]:
+    """Results that a node was given before this moment, and has not answered."""
+    return _MINE.rows(tx, n=node, before=before)
 
 
 def had_by(tx: Tx, task: int, node: str, owner: int | None) -> bool:
@@ -134,7 +144,6 @@ _RESULTS_OF: Final = Prepared(
     .where(results.c.task == bindparam("t"))
     .order_by(results.c.returned, results.c.id)
 )
-_LIVE: Final = Prepared(_COUNT.where(results.c.task == bindparam("t"), or_(*[results.c.state == state.value for state in sorted(LIVE)])))
 
 
 def task(tx: Tx, id: int) -> Any:
@@ -160,11 +169,6 @@ def results_of(tx: Tx, task: int) -> list[Any]:
     return _RESULTS_OF.rows(tx, t=task)
 
 
-def live(tx: Tx, task: int) -> int:
-    """Results of it from which something may still come."""
-    return int(_LIVE.value(tx, t=task))
-
-
 # What is to do
 
 _TO_DO: Final = select(results.c.id, results.c.task, results.c.run, results.c.node, results.c.state).where(results.c.todo == bindparam("w"))
@@ -180,7 +184,7 @@ _EXPIRED: Final = Prepared(
 _NEXT_LEASE: Final = Prepared(select(func.min(results.c.lease)).where(results.c.state == S.IN_PROGRESS.value))
 _UNTOLD: Final = Prepared(
     select(results.c.id, results.c.state, results.c.used)
-    .where(results.c.node == bindparam("n"), results.c.told.is_(False), results.c.todo.is_(None))
+    .where(results.c.tell == bindparam("n"), results.c.todo.is_(None))
     .order_by(results.c.id)
     .limit(64)
 )
@@ -221,24 +225,12 @@ def untold(tx: Tx, node: str) -> list[Any]:
 
 # The end of a round or run
 
-_TO_CANCEL: Final = (
-    select(results.c.id)
-    .join(tasks, tasks.c.id == results.c.task)
-    .where(tasks.c.run == bindparam("r"), tasks.c.state == TaskState.OPEN.value, results.c.state == S.UNSENT.value)
-)
-_OPEN: Final = select(tasks.c.id).where(tasks.c.run == bindparam("r"), tasks.c.state == TaskState.OPEN.value)
-_CANCEL_RUN, _CANCEL_ROUND = Prepared(_TO_CANCEL), Prepared(_TO_CANCEL.where(tasks.c.round == bindparam("n")))
+_OPEN: Final = select(tasks.c.id).where(tasks.c.run == bindparam("r"), tasks.c.state == TaskState.OPEN.value).order_by(tasks.c.id)
 _OPEN_RUN, _OPEN_ROUND = Prepared(_OPEN), Prepared(_OPEN.where(tasks.c.round == bindparam("n")))
 
 
-def cancel(tx: Tx, run: int, *, round: int | None = None, why: str) -> int:
-    """Open tasks of a round, or of all of a run, are not needed any more: what nobody has is given up. How many results."""
-    ids = _CANCEL_RUN.values(tx, r=run) if round is None else _CANCEL_ROUND.values(tx, r=run, n=round)
-    given_up = move_all(tx, ids, S.GIVEN_UP, verdict=why)
-    for id in _OPEN_RUN.values(tx, r=run) if round is None else _OPEN_ROUND.values(tx, r=run, n=round):
-        if not live(tx, id):
-            end_task(tx, id, TaskState.CANCELLED)
-    return given_up
+def open_tasks(tx: Tx, run: int, round: int | None = None) -> list[int]:
+    return _OPEN_RUN.values(tx, r=run) if round is None else _OPEN_ROUND.values(tx, r=run, n=round)
 
 
 def by_state(tx: Tx, run: int | None = None) -> dict[str, int]:

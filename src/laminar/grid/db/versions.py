@@ -82,7 +82,7 @@ _KEEP: Final = Prepared(update(residuals).where(_MINE).values(account=bindparam(
 
 def account(tx: Tx, run: int, node: str) -> bytes | None:
     found = _ACCOUNT.value(tx, r=run, n=node)
-    return None if found is None else bytes(found)
+    return bytes(found) if found else None
 
 
 def keep_account(tx: Tx, run: int, node: str, sketch: bytes, now: float) -> None:
@@ -93,12 +93,22 @@ def keep_account(tx: Tx, run: int, node: str, sketch: bytes, now: float) -> None
 def keep_custody(tx: Tx, run: int, node: str, data: bytes | None, now: float) -> None:
     """What a node that leaves has kept back."""
     same = (residuals.c.run == run) & (residuals.c.node == node)
-    tx.execute(update(residuals).where(same).values(custody=data, at=now))
+    if not tx.execute(update(residuals).where(same).values(custody=data, at=now)).rowcount:
+        tx.execute(insert(residuals).values(run=run, node=node, account=b"", custody=data, at=now))
 
 
-def custody(tx: Tx, run: int, node: str) -> bytes | None:
-    found = tx.execute(select(residuals.c.custody).where(residuals.c.run == run, residuals.c.node == node)).scalar()
-    return None if found is None else bytes(found)
+def take_custody(tx: Tx, run: int, node: str, now: float) -> bytes | None:
+    """What this node has handed in, or else what somebody has who is gone, with its account. It is nobody else's from then on."""
+    orphans = select(residuals.c.node, residuals.c.custody, residuals.c.account).where(
+        residuals.c.run == run, residuals.c.custody.is_not(None)
+    )
+    own = orphans.where(residuals.c.node == node)
+    row = tx.execute(own).first() or tx.execute(orphans.order_by(residuals.c.at).limit(1)).first()
+    if row is None:
+        return None
+    tx.execute(delete(residuals).where(residuals.c.run == run, residuals.c.node.in_([node, row.node])))
+    tx.execute(insert(residuals).values(run=run, node=node, account=bytes(row.account), at=now))
+    return bytes(row.custody)
 
 
 def forget_run(tx: Tx, run: int) -> None:

@@ -122,7 +122,7 @@ class Client:
             response = self._http.request(method, path, content=content, headers=headers, timeout=timeout)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unreachable(f"{self.url}: {str(error) or error.__class__.__name__}") from error
-        if response.status_code >= 400 or "json" in response.headers.get("content-type", ""):
+        if response.status_code >= 400 or signing.SIGNATURE in response.headers or "json" in response.headers.get("content-type", ""):
             self._check(response, nonce)
         if response.status_code < 400:
             return response

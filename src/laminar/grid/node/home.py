@@ -22,7 +22,7 @@ import msgspec
 
 from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
-from laminar.grid.wire.messages import Task
+from laminar.grid.wire.messages import About, Task
 from laminar.grid.wire.signing import Key
 
 VERSIONS: Final = 4  # of a run, that are kept to make others from
@@ -128,6 +128,17 @@ class Home:
 
     def residual_path(self, run: str) -> Path:
         return self.root / "residuals" / digest.short(digest.of_bytes(run.encode()))
+
+    def run_of(self, residual: Path) -> str | None:
+        """The run whose residual this is, by the descriptions on the disk."""
+        for path in (self.root / "files").iterdir():
+            try:
+                name = msgspec.json.decode(path.read_bytes(), type=About).run
+            except (msgspec.DecodeError, OSError, UnicodeDecodeError):
+                continue
+            if self.residual_path(name) == residual:
+                return name
+        return None
 
     # The owner
 

@@ -18,7 +18,7 @@ def join(home: Home, url: str | None, token: str | None, key: str | None, name: 
     if url is None and known is None:
         raise LaminarError("L503", f"{home.root} has joined no grid yet", hint="laminar grid join URL --token TOKEN")
     authority = ca or (home.root / "ca.pem" if (home.root / "ca.pem").exists() else None)
-    if known is not None and (url is None or url.rstrip("/") == known.url) and token is None:
+    if known is not None and (url is None or url.rstrip("/") == known.url) and token is None and key in (None, known.key):
         return Client(known.url, home.key, pinned=known.key, ca=str(authority) if authority else None)
     assert url is not None or known is not None
     client = Client(url or known.url, home.key, ca=str(authority) if authority else None)  # type: ignore[union-attr]

@@ -27,7 +27,7 @@ from laminar.grid.node.home import Home
 from laminar.grid.node.limits import Limits, rests
 from laminar.grid.node.machine import Watcher, facts
 from laminar.grid.wire import model_bytes
-from laminar.grid.wire.messages import About, Ask, Task
+from laminar.grid.wire.messages import About, Ask, Facts, Task
 
 WAIT: Final = 20.0  # seconds that the server may hold a request
 LOOK: Final = 0.5  # seconds between looks at the machine
@@ -131,6 +131,8 @@ class Keeper:
         self._cannot: list[tuple[int, str]] = []
         self._samples: dict[str, None] = {}  # run/sample on this disk
         self._kept: dict[int, Task] = {}  # answered, and not known to be used
+        self._told_torch = ""
+        self._asked: set[str] = set()  # runs whose residual was asked for
         self.done = 0
 
     def run(self, most: int | None = None) -> int:
@@ -190,10 +192,11 @@ class Keeper:
             want=1,
             wait=wait,
             has=list(self._samples)[-64:],
+            holds=[task.result for task in self._ready],
             speed=self._speed,
             available=self._available(),
             cannot=self._cannot,
-            facts=facts(self._name, self._limits, self._computer.torch) if self._computer.torch and not self.done else None,
+            facts=self._new_facts(),
         )
         work = self._client.work(asked)
         self._backoff.worked()
@@ -205,6 +208,13 @@ class Keeper:
         if not work.tasks and work.why and work.why != "nothing to do":
             self._tell(work.why)
             self._stop.wait(min(work.wait, 60.0))
+
+    def _new_facts(self) -> Facts | None:
+        """What was not known when the node joined: which torch it has."""
+        if not self._computer.torch or self._told_torch == self._computer.torch:
+            return None
+        self._told_torch = self._computer.torch
+        return facts(self._name, self._limits, self._told_torch)
 
     def _available(self) -> float:
         return min(1.0, self._worked / max(time.monotonic() - self._since, 1.0))
@@ -284,6 +294,10 @@ class Keeper:
             task = self._kept.pop(result, None)
             if task is not None and (state == "late" or used in ("dropped", "extra")) and self._home.residual_path(task.run).exists():
                 unused.setdefault((task.run, task.about), []).append(result)
+            elif task is not None and state == "invalid":  # what the server has on account is no longer what is here: begin anew
+                self._home.answer_path(result).unlink(missing_ok=True)
+                self._computer.ask({"forget": task.run})
+                self._wait()
             elif used != "held":
                 self._home.answer_path(result).unlink(missing_ok=True)
             elif task is not None:
@@ -306,8 +320,19 @@ class Keeper:
         path = home.version_path(task.run, task.version.number)
         if not path.exists() or path.stat().st_size != task.version.size:
             self._fetch_version(task)
+        self._take_over(task.run, about)
         if task.sample is not None:
             self._samples[f"{task.run}/{task.sample}"] = None
+
+    def _take_over(self, run: str, about: About) -> None:
+        """Go on with what was handed in when this node, or another, has left."""
+        path = self._home.residual_path(run)
+        if run in self._asked or path.exists() or about.compress.get("kind") in ("none", "fp16"):
+            return
+        self._asked.add(run)
+        kept = self._client.custody(run)
+        if kept is not None:
+            path.write_bytes(kept)
 
     def _fetch_version(self, task: Task) -> None:
         home, wanted = self._home, task.version

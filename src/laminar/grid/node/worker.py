@@ -82,6 +82,11 @@ class Worker:
                 path.unlink()
         self._keep_residual(run, compressor, -1)
 
+    def forget(self, run: str) -> None:
+        """What was kept back, and all that was not settled."""
+        self._compressors.pop(run, None)
+        self._home.residual_path(run).unlink(missing_ok=True)
+
     def _trainer(self, about: str) -> Trainer:
         if about not in self._trainers:
             self._trainers.clear()  # one model at a time: memory is the owner's

@@ -2,6 +2,7 @@
 
     {"do": task}                                      {"result": 7, "samples": 640, "seconds": 1.2, "loss": 0.4}
     {"put back": {"run", "about", "results": [7]}}    {"put back": [7]}
+    {"forget": run}                                   {"forget": run}
     {"whole": task}                                   {"whole": true}
 Whatever goes wrong is {"error": text, "code": "L601"}; the keeper gives the task back.
 """
@@ -43,6 +44,9 @@ def main() -> None:
             elif "put back" in asked:
                 worker.put_back(**asked["put back"])
                 said = {"put back": asked["put back"]["results"]}
+            elif "forget" in asked:
+                worker.forget(asked["forget"])
+                said = {"forget": asked["forget"]}
             else:
                 said = {"whole": worker.whole(msgspec.convert(asked["whole"], Task))}
         except LaminarError as error:

@@ -47,6 +47,11 @@ def _model(change: Floats, version: Floats, dice: np.random.Generator, seed: int
     return version.copy()
 
 
+def _overturning(change: Floats, version: Floats, dice: np.random.Generator, seed: int) -> Floats:  # noqa: ARG001
+    """As far the other way as admission lets through: a fifth of these turns a plain mean round."""
+    return change * np.float32(-8)
+
+
 def _colluding(change: Floats, version: Floats, dice: np.random.Generator, seed: int) -> Floats:  # noqa: ARG001
     """All colluders send the same lie for a task, so that two of them agree."""
     shared = np.random.Generator(np.random.PCG64(derive(seed, "colluders")))
@@ -68,6 +73,7 @@ LIES: Final[dict[str, Lie]] = {
     "random": _random,
     "free rider": _nothing,
     "copies the model": _model,
+    "overturning": _overturning,
     "colluding": _colluding,
     "drifting": _drifting,
 }

@@ -33,7 +33,7 @@ class Hall:
         self.assimilator = Assimilator(learner)
         self.service = Service("population", Scheduler(self.feeder, random.Random(seed)), self.clock)
         self.office = Office(self.desk, self.assimilator, self.clock, feeder=self.feeder)
-        self._token: str | None = None
+        self._tokens: dict[str, str] = {}  # by owner; "": anybody's
 
     def clock(self) -> float:
         return self.now
@@ -83,11 +83,10 @@ class Hall:
         return id
 
     def token(self, owner: str | None = None) -> str:
-        if owner is not None:
-            return self.desk.do(lambda tx: nodes.make_token(tx, self.now, name=owner))
-        if self._token is None:
-            self._token = self.desk.do(lambda tx: nodes.make_token(tx, self.now))
-        return self._token
+        name = owner or ""
+        if name not in self._tokens:
+            self._tokens[name] = self.desk.do(lambda tx: nodes.make_token(tx, self.now, name=name))
+        return self._tokens[name]
 
     def ask(self, node: str, asked: Ask | None = None) -> Work:
         return self.desk.do(lambda tx: self.service.ask(tx, node, asked or Ask(want=1)))

@@ -149,7 +149,10 @@ class AdminRoutes:
     async def _revoke(self, request: Request) -> Response:
         await self._body(request)
         token = _number(request.path_params["token"])
-        return self._nodes.reply(request, {"banned": await self._nodes.do(lambda tx: nodes.revoke_token(tx, token))})
+        banned = await self._nodes.do(lambda tx: nodes.revoke_token(tx, token))
+        if banned is None:
+            raise Denied(404, "token", f"there is no token {token}")
+        return self._nodes.reply(request, {"banned": banned})
 
     async def _node(self, request: Request) -> Response:
         which = _decode(await self._body(request) or b"{}", Which)

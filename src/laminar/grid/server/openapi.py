@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from laminar import __version__
+from laminar.core.errors import docs
 from laminar.grid.server.admin_routes import Metrics, Token, Which
 from laminar.grid.server.commands import Begin
 from laminar.grid.server.routes import BYTES, Handler
@@ -112,7 +113,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "Laminar grid",
             "version": __version__,
-            "description": "Requests of nodes are signed: see docs/ref-grid-protocol.md.",
+            "description": f"Requests of nodes are signed: {docs('ref-grid-protocol.md')}",
         },
         "paths": paths,
         "components": {

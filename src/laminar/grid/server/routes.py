@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from laminar import __version__
-from laminar.grid.db import runs, versions
+from laminar.grid.db import nodes, runs, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.desk import Desk
 from laminar.grid.server.gate import SMALL, Gate
@@ -38,6 +38,7 @@ class NodeRoutes:
         self._service, self._desk, self._gate, self._key, self._clock, self._answered = service, desk, gate, key, clock, answered
         self._keys: dict[str, str] = {}  # of nodes; a node's id is the digest of its key, so this never changes
         self._packed: dict[tuple[str, int, int | None], bytes] = {}  # versions on their way down
+        self._closing = False
         self._work = asyncio.Event()  # set, and a new one made, when there is work
 
     def routes(self) -> list[Route]:
@@ -50,6 +51,11 @@ class NodeRoutes:
             Route("/v1/results/{result}", self.safely(self._result), methods=["GET", "PUT"]),
             Route("/v1/runs/{run}/custody", self.safely(self._custody), methods=["GET", "PUT"]),
         ]
+
+    def close(self) -> None:
+        """Whoever waits is told that there is nothing."""
+        self._closing = True
+        self.there_is_work()
 
     def there_is_work(self) -> None:
         """On the event loop: whoever waits asks again."""
@@ -74,6 +80,12 @@ class NodeRoutes:
         nonce = request.headers.get(signing.NONCE, "")[:64]
         signature = self._key.sign(signing.of_reply(nonce, status, hashlib.sha256(body).hexdigest()))
         return Response(body, status, {signing.SIGNATURE: signature}, JSON)
+
+    def signed_bytes(self, request: Request, data: bytes) -> Response:
+        """Of which no message says what they are."""
+        nonce = request.headers.get(signing.NONCE, "")[:64]
+        signature = self._key.sign(signing.of_reply(nonce, 200, hashlib.sha256(data).hexdigest()))
+        return Response(data, 200, {signing.SIGNATURE: signature}, BYTES)
 
     async def do(self, operation: Callable[[Tx], T]) -> T:
         return await asyncio.wrap_future(self._desk.submit(operation))
@@ -116,7 +128,7 @@ class NodeRoutes:
             signal = self._work
             found = await self.do(partial(self._service.ask, id=node, asked=asked))
             left = until - asyncio.get_running_loop().time()
-            if found.tasks or found.verdicts or left <= 0 or found.why != "nothing to do":
+            if found.tasks or found.verdicts or left <= 0 or self._closing or found.why != "nothing to do":
                 return found
             asked = msgspec.structs.replace(asked, cannot=[], facts=None)
             try:
@@ -130,8 +142,7 @@ class NodeRoutes:
         data = await self.do(lambda tx: versions.get_file(tx, sha256) if len(sha256) == 64 else None)
         if data is None:
             raise Denied(404, "file", "there is no such file")
-        await self._sent(node, len(data))
-        return Response(data, media_type=BYTES)
+        return await self._bytes(node, data)
 
     async def _version(self, request: Request) -> Response:
         node, _ = await self._signed(request)
@@ -142,14 +153,17 @@ class NodeRoutes:
             self._packed[key] = await self.do(lambda tx: _pack(tx, *key))
             while len(self._packed) > 8:
                 self._packed.pop(next(iter(self._packed)))
-        data = self._packed[key]
-        await self._sent(node, len(data))
+        return await self._bytes(node, self._packed[key])
+
+    async def _bytes(self, node: str, data: bytes) -> Response:
+        """Counted, and for nodes that are not banned. What they are is in signed messages by its digest, so they are not signed."""
+
+        def count(tx: Tx) -> None:
+            self._service.node(tx, node)
+            nodes.moved_bytes(tx, node, self._clock(), down=len(data))
+
+        await self.do(count)
         return Response(data, media_type=BYTES)
-
-    async def _sent(self, node: str, size: int) -> None:
-        from laminar.grid.db import nodes
-
-        await self.do(lambda tx: nodes.moved_bytes(tx, node, self._clock(), down=size))
 
     async def _result(self, request: Request) -> Response:
         result = _number(request.path_params["result"])
@@ -175,22 +189,13 @@ class NodeRoutes:
         """What a node that leaves has kept back, for when it, or its successor, comes again."""
         node, body = await self._signed(request, min(self._gate.limit, LARGEST_PIECE))
         name = request.path_params["run"]
-
-        def keep(tx: Tx) -> bytes | None:
-            run = runs.named(tx, name)
-            if run is None:
-                raise Denied(404, "run", f"there is no run '{name}'")
-            if request.method == "PUT":
-                versions.keep_custody(tx, run.id, node, body or None, self._clock())
-                return None
-            return versions.custody(tx, run.id, node)
-
-        found = await self.do(keep)
         if request.method == "PUT":
+            await self.do(lambda tx: self._service.leave_behind(tx, node, name, body))
             return self.reply(request, Received(size=len(body)))
+        found = await self.do(lambda tx: self._service.take_over(tx, node, name))
         if found is None:
-            raise Denied(404, "custody", "nothing of this node is kept here")
-        return Response(found, media_type=BYTES)
+            raise Denied(404, "custody", "nothing is kept here")
+        return self.signed_bytes(request, found)
 
 
 def _pack(tx: Tx, name: str, number: int, base: int | None) -> bytes:

@@ -7,11 +7,13 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, final
 
 import msgspec
@@ -19,14 +21,14 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from laminar.core import atomic
 from laminar.core.clock import SYSTEM
 from laminar.core.errors import LaminarError
 from laminar.grid.daemons.assimilator import Assimilator, Learner
 from laminar.grid.daemons.feeder import Feeder
-from laminar.grid.daemons.office import Office
+from laminar.grid.daemons.office import NAMES, Office
 from laminar.grid.daemons.scheduler import Scheduler
 from laminar.grid.db import nodes
 from laminar.grid.db.book import Book
@@ -44,6 +46,7 @@ from laminar.grid.wire.signing import Key, fingerprint
 FILE: Final = "server.json"  # in the grid's folder: how commands on this machine reach it
 CONNECTIONS: Final = 4096
 LIMIT: Final = 1 << 30  # bytes of an answer
+log = logging.getLogger("laminar.grid")
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Options:
     port: int = 8787
     database: str | None = None  # None: SQLite in the folder
     certificate: tuple[Path, Path] | None = None  # and its key
+    authority: Path | None = None  # that has signed the certificate, where it is the grid's own
     address: str | None = None  # by which nodes reach it, where that is not what it listens on
     bytes_a_day: int | None = None
     daemons: bool = True
@@ -78,7 +82,8 @@ class GridServer:
         feeder = Feeder()
         assimilator = Assimilator(learner)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.office = Office(self.desk, assimilator, clock, feeder=feeder, on_work=self._there_is_work)
+        only = NAMES if options.daemons else ()
+        self.office = Office(self.desk, assimilator, clock, feeder=feeder, on_work=self._there_is_work, only=only)
         self.service = Service(options.name, Scheduler(feeder, bytes_a_day=options.bytes_a_day), clock)
         gate = Gate(clock, admin=self.secrets.admin, view=self.secrets.view, limit=LIMIT)
         self._routes = NodeRoutes(self.service, self.desk, gate, self.key, clock, self.office.wake)
@@ -93,7 +98,7 @@ class GridServer:
         self.app = Starlette(
             routes=[*self._routes.routes(), *admin.routes(), *pages.routes(), openapi(self._routes.safely)],
             lifespan=self._life,
-            exception_handlers={HTTPException: _problem, Exception: _ours},
+            exception_handlers={HTTPException: self._problem, Exception: self._ours},
         )
         self.desk.do(self._first_token)
 
@@ -106,14 +111,32 @@ class GridServer:
     @contextlib.asynccontextmanager
     async def _life(self, app: Starlette) -> AsyncIterator[None]:  # noqa: ARG002
         self._loop = asyncio.get_running_loop()
-        if self.options.daemons:
-            self.office.start()
+        self.office.start()
         yield
         self.office.close()
+
+    async def _problem(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        name = {404: "path", 405: "method"}.get(error.status_code, "request")
+        told = Problem(error=name, message=str(error.detail)[:200], now=time.time())
+        found = self._routes.reply(request, told, error.status_code)
+        found.headers.update(error.headers or {})
+        return found
+
+    async def _ours(self, request: Request, error: Exception) -> Response:
+        """What failed is said here, and not to whoever asked."""
+        log.error("%s %s failed: %s: %s", request.method, request.url.path, type(error).__name__, error)
+        full = "disk" in str(error).lower() and "full" in str(error).lower()
+        told = Problem(error="full" if full else "server", message="the server failed; try again", now=time.time())
+        return self._routes.reply(request, told, 507 if full else 500)
 
     def _there_is_work(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._routes.there_is_work)
+
+    def _let_go(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._routes.close)
 
     def close(self) -> None:
         self.desk.close()
@@ -132,10 +155,13 @@ class GridServer:
             ) from error
         scheme = "https" if options.certificate else "http"
         port = listening.getsockname()[1]
-        url = options.address or f"{scheme}://{options.host}:{port}"
+        host = socket.getfqdn() if options.host in ("0.0.0.0", "::") else f"[{options.host}]" if ":" in options.host else options.host
+        url = options.address or f"{scheme}://{host}:{port}"
         told = {"url": url, "token": self.secrets.join, "key": self.key.public}
         about = {
             **told,
+            "local": f"{scheme}://{'127.0.0.1' if options.host in ('0.0.0.0', '::') else host}:{port}",
+            "ca": str(options.authority) if options.authority else None,
             "admin": self.secrets.admin,
             "view": self.secrets.view,
             "pid": os.getpid(),
@@ -156,7 +182,7 @@ class GridServer:
             ssl_certfile=str(options.certificate[0]) if options.certificate else None,
             ssl_keyfile=str(options.certificate[1]) if options.certificate else None,
         )
-        server = _Server(config, lambda: ready(told))
+        server = _Server(config, lambda: ready(told), self._let_go)
         try:
             server.run(sockets=[listening])
         finally:
@@ -166,9 +192,24 @@ class GridServer:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    """Says when it listens; lets go of requests that it holds when it is to end; and ends as any command does, not by the signal."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], let_go: Callable[[], None]) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._let_go = ready, let_go
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._let_go()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -187,17 +228,3 @@ def _secrets(folder: Path) -> Secrets:
         raise LaminarError(
             "L502", f"{path} cannot be read: {error}", hint="delete it; commands and new nodes then need the new tokens"
         ) from error
-
-
-async def _problem(request: Request, error: Exception) -> Response:  # noqa: ARG001
-    assert isinstance(error, HTTPException)
-    name = {404: "path", 405: "method"}.get(error.status_code, "request")
-    told = Problem(error=name, message=str(error.detail)[:200], now=time.time())
-    return JSONResponse(msgspec.to_builtins(told), error.status_code, headers=error.headers)
-
-
-async def _ours(request: Request, error: Exception) -> Response:
-    logging.getLogger("laminar.grid").error("%s %s failed: %s: %s", request.method, request.url.path, type(error).__name__, error)
-    full = "disk" in str(error).lower() and "full" in str(error).lower()
-    told = Problem(error="full" if full else "server", message="the server failed; it will be tried again", now=time.time())
-    return JSONResponse(msgspec.to_builtins(told), 507 if full else 500)

@@ -8,9 +8,11 @@ from typing import Any, Final, final, get_args
 
 import msgspec
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load
 from sqlalchemy import select
 
-from laminar.core.seeds import derive
+from laminar.grid.daemons.accounting import account_of, keeps_back, put_back, sketcher_of
 from laminar.grid.daemons.scheduler import Given, Scheduler
 from laminar.grid.daemons.transitioner import again
 from laminar.grid.daemons.validator import refuse
@@ -25,7 +27,7 @@ from laminar.grid.trust import accounts
 from laminar.grid.trust.admission import Admitted, Refused, Wanted, admit, usual_norm
 from laminar.grid.wire.messages import PROTOCOL, Arrived, Ask, Enrol, Enrolled, Verdict, Work
 from laminar.grid.wire.signing import node_id
-from laminar.grid.wire.sketch import SIZE, Sketcher
+from laminar.grid.wire.sketch import SIZE, distance
 
 REMEMBER: Final = 64  # norms of good answers
 REFRESH: Final = 16  # answers between two looks at them
@@ -43,7 +45,6 @@ class Denied(Exception):
 class _Known:
     """What is used again and again of a run."""
 
-    sketcher: Sketcher
     usual: float | None = None
     answers: int = 0
 
@@ -91,7 +92,7 @@ class Service:
 
     def _work(self, tx: Tx, id: str, given: Given, now: float) -> Work:
         untold = tasks.untold(tx, id)
-        tasks.mark(tx, [row.id for row in untold], told=True)
+        tasks.mark(tx, [row.id for row in untold], tell=None)
         return Work(
             tasks=list(given.tasks),
             wait=given.wait,
@@ -106,7 +107,11 @@ class Service:
             run = runs.get(tx, row.run)
             assert run is not None
             runs.count(tx, run.id, given_back=1)
-            again(tx, run, row.task)
+            self._ask_another(tx, run, row.task)
+
+    def _ask_another(self, tx: Tx, run: Run, task: int) -> None:
+        again(tx, run, task, self._clock())
+        self._scheduler.feeder.changed()
 
     # Answers
 
@@ -149,14 +154,15 @@ class Service:
         assert run is not None
         data = uploads.read(tx, result)
         if why := self._too_late(run, row):
+            put_back(tx, run, id, result, now, accounted=False)
             return self._late(tx, row, why)
         known = self._of(tx, run)
         try:
             admitted = admit(data, self._wanted(run, row, known))
-            self._account(tx, run, node, admitted, known, now)
+            self._account(tx, run, node, admitted, now)
         except Refused as error:
             refuse(tx, run, row, str(error)[:200], kind=error.reason)
-            again(tx, run, row.task)
+            self._ask_another(tx, run, row.task)
             return Verdict(result=result, state="invalid", reason=error.reason)
         move(
             tx,
@@ -212,23 +218,51 @@ class Service:
         )
 
     @staticmethod
-    def _account(tx: Tx, run: Run, node: Node, admitted: Admitted, known: _Known, now: float) -> None:
+    def _account(tx: Tx, run: Run, node: Node, admitted: Admitted, now: float) -> None:
         """Is what was sent a part of what was done? Dense packets are the work itself, so their account is always empty."""
-        sketcher, answer = known.sketcher, admitted.answer
+        sketcher, answer = sketcher_of(run.settings), admitted.answer
         packet = sketcher.of(admitted.values) if admitted.positions is None else sketcher.of_some(admitted.positions, admitted.values)
-        kept = None if answer.head.fresh else versions.account(tx, run.id, node.id)
-        before = np.zeros(SIZE, np.float32) if kept is None else np.frombuffer(kept, "<f4")
+        before = np.zeros(SIZE, np.float32) if answer.head.fresh else account_of(tx, run, node.id)
         momentum = run.settings.gradients and bool(run.settings.recipe.settings().get("momentum"))
         checked = accounts.check(before, answer.sketch, packet, admitted.norm, exact=not momentum)
         if checked.wrong:
             raise Refused("account", checked.wrong)
-        if run.settings.grid.compression.kind not in ("none", "fp16"):
+        if keeps_back(run):
             versions.keep_account(tx, run.id, node.id, checked.account.tobytes(), now)
+
+    # Custody
+
+    def leave_behind(self, tx: Tx, id: str, name: str, data: bytes) -> None:
+        """A node that leaves hands in what it has kept back. It must be what the account says, for somebody else will go on with it."""
+        run = self._known_run(tx, id, name)
+        try:
+            tensors = load(data)
+            row = tensors.get("v", tensors.get("error"))
+        except SafetensorError as error:
+            raise Denied(422, "custody", f"it cannot be read: {error}") from error
+        numel = run.settings.layout.numel
+        if not keeps_back(run) or row is None or row.dtype != np.float32 or row.shape != (numel,) or not np.isfinite(row).all():
+            raise Denied(422, "custody", f"a residual of {numel} finite numbers is expected")
+        if distance(sketcher_of(run.settings).of(row), account_of(tx, run, id)) > run.settings.grid.tolerance:
+            raise Denied(422, "custody", "it is not what this node should have kept back")
+        versions.keep_custody(tx, run.id, id, data, self._clock())
+
+    def take_over(self, tx: Tx, id: str, name: str) -> bytes | None:
+        """What the node, or one that has left, handed in; once."""
+        run = self._known_run(tx, id, name)
+        return versions.take_custody(tx, run.id, id, self._clock())
+
+    def _known_run(self, tx: Tx, id: str, name: str) -> Run:
+        self.node(tx, id)
+        run = runs.named(tx, name)
+        if run is None:
+            raise Denied(404, "run", f"there is no run '{name}'")
+        return run
 
     def _of(self, tx: Tx, run: Run) -> _Known:
         known = self._known.get(run.id)
         if known is None:
-            known = self._known[run.id] = _Known(Sketcher(run.settings.layout.numel, derive(run.settings.recipe.seed, "grid sketch")))
+            known = self._known[run.id] = _Known()
         if known.answers % REFRESH == 0:
             good = select(results.c.norm).where(results.c.run == run.id, results.c.state == "valid")
             norms = tx.execute(good.order_by(results.c.id.desc()).limit(REMEMBER)).scalars().all()

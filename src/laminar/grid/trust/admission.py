@@ -1,6 +1,6 @@
 """Admission: what every answer must be before it is looked at any further. Each refusal has a name, by which it is counted and shown.
 
-Signature, replay, and whether the lease is the node's own are checked before (server/gate.py, server/answers.py): here are the numbers.
+Signature, replay, and whether the lease is the node's own are checked before (server/gate.py, server/service.py): here are the numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from laminar.parallel.compress.packet import BadPacket, Packet
 from laminar.parallel.compress.values import read_values
 from laminar.train.compression import AnyCompression
 
-Reason = Literal["schema", "other result", "other version", "steps", "packet", "form", "buffers", "not finite", "norm", "account"]
+Reason = Literal["schema", "other result", "other version", "steps", "packet", "buffers", "not finite", "norm", "account"]
 NORMS: Final = 10.0  # times the usual size of an answer
 ENOUGH: Final = 8  # answers after which the usual size is known
 LARGEST_LOSS: Final = 1e30

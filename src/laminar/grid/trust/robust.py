@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from laminar.train.on_grid import Robust
@@ -37,6 +39,15 @@ def combine(changes: Sequence[Tensor], weights: Sequence[float], how: Robust, ce
         return stacked.quantile(0.5, dim=0) if stacked.numel() < 1 << 24 else stacked.median(dim=0).values
     cut = max(1, int(TRIMMED * len(changes)))
     return stacked.sort(dim=0).values[cut : len(changes) - cut].mean(dim=0)
+
+
+def combine_buffers(values: Sequence[NDArray[np.float64]], weights: Sequence[float], how: Robust) -> NDArray[np.float64]:
+    """Batch statistics and the like: the median of each number where there are enough, for nothing else holds them in bounds."""
+    stacked = np.stack(list(values))
+    found: NDArray[np.float64] = (
+        np.average(stacked, axis=0, weights=list(weights)) if how == "mean" or len(values) < FEWEST else np.median(stacked, axis=0)
+    )
+    return found
 
 
 def _mean(changes: Sequence[Tensor], weights: Sequence[float]) -> Tensor:

@@ -56,6 +56,7 @@ class Ask(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     want: Annotated[int, Meta(ge=0, le=64)]
     wait: Annotated[float, Meta(ge=0, le=60)] = 0.0  # seconds that the server may hold the request until there is work
     has: Annotated[list[Annotated[str, Meta(max_length=80)]], Meta(max_length=256)] = []  # run/sample
+    holds: Annotated[list[int], Meta(max_length=64)] = []  # results that it is at: others that it was given have got lost on the way
     speed: Annotated[float, Meta(ge=0, le=1e12)] = 0.0  # samples a second; 0: not known yet
     available: Annotated[float, Meta(ge=0, le=1)] = 1.0  # share of the time in which it works
     cannot: Annotated[list[tuple[int, Short]], Meta(max_length=64)] = []  # results that it gives back, and why

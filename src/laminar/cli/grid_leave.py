@@ -1,0 +1,28 @@
+"""Leave a grid for good: give back what is unfinished, hand in what compression has kept back, and forget everything but the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from laminar.cli.output import Json, print_json, say
+
+
+def run(
+    home: Annotated[Path | None, typer.Option("--home", metavar="DIR", help="The folder of the node.")] = None,
+    json: Json = False,
+) -> None:
+    from laminar.cli.grid_extra import need_grid
+
+    need_grid()
+    from laminar.grid.node.home import Home, default_home
+    from laminar.grid.node.leave import leave
+
+    place = Home(home or default_home())
+    told = leave(place)
+    if json:
+        print_json(told)
+    else:
+        say(f"left: {told['given_back']} tasks given back, {told['handed_in']} residuals handed in, {told['refused']} not taken")

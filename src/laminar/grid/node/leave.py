@@ -1,0 +1,40 @@
+"""Leave: what a node owes when it goes. Tasks go back to the server; what compression has kept back is handed in for somebody else."""
+
+from __future__ import annotations
+
+from laminar.core.errors import LaminarError
+from laminar.grid.node.client import Client, Refusal, Unreachable
+from laminar.grid.node.home import Home
+from laminar.grid.wire.messages import Ask
+
+
+def leave(home: Home) -> dict[str, int]:
+    """How many tasks were given back, and residuals handed in. L503 where the node belongs to nobody."""
+    server = home.server()
+    if server is None:
+        raise LaminarError("L503", f"{home.root} has joined no grid", hint="there is nothing to leave")
+    authority = home.root / "ca.pem"
+    client = Client(server.url, home.key, pinned=server.key, ca=str(authority) if authority.exists() else None)
+    unfinished = home.tasks()
+    handed_in = refused = 0
+    try:
+        for path in sorted((home.root / "residuals").iterdir()):
+            name = home.run_of(path)
+            if name is None:
+                continue
+            try:
+                client.custody(name, path.read_bytes())
+                handed_in += 1
+            except Refusal:
+                refused += 1
+        if unfinished:
+            client.work(Ask(want=0, cannot=[(task.result, "its node has left") for task in unfinished][:64]))
+    except Unreachable as error:
+        raise LaminarError("L501", f"the grid cannot be reached: {error}", hint="try again, or delete the folder of the node") from error
+    except Refusal as error:
+        raise LaminarError("L503", f"the grid refuses: {error}", hint="delete the folder of the node") from error
+    finally:
+        client.close()
+    home.clear()
+    (home.root / "server.json").unlink(missing_ok=True)
+    return {"given_back": len(unfinished), "handed_in": handed_in, "refused": refused}
