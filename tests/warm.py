@@ -39,6 +39,7 @@ MODULES = (
     "laminar.parallel.stages.member",
     "laminar.parallel.apart.server_process",
     "laminar.parallel.apart.worker_process",
+    "laminar.grid.node.worker_process",
     "tests.multi.parallel.downpour_pusher",
     "tests.unprivileged",
 )

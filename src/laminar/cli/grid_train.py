@@ -17,7 +17,7 @@ from laminar.cli.output import Json
 from laminar.core.errors import LaminarError
 from laminar.stack.choose_strategy import split_words
 from laminar.stack.project import open_project
-from laminar.stack.read import StackFile
+from laminar.stack.read import StackFile, bottom_up
 from laminar.train.on_grid import Grid
 
 
@@ -63,6 +63,7 @@ def run(
 def with_grid(file: StackFile, names: list[str], given: dict[str, Any]) -> StackFile:
     """The stack with these layers trained on a grid, as the file says and `given` changes it."""
     layers = []
+    bottom_up(file, names)  # L006 for a name that there is not
     for layer in file.spec.layer:
         if layer.name in names:
             written = layer.train.strategy

@@ -9,6 +9,7 @@ from laminar.grid.node.client import Client, Refusal, Unreachable
 from laminar.grid.node.home import Home, Server
 from laminar.grid.node.limits import Limits
 from laminar.grid.node.machine import facts
+from laminar.grid.wire.messages import Enrolled
 from laminar.grid.wire.signing import fingerprint
 
 
@@ -22,6 +23,19 @@ def join(home: Home, url: str | None, token: str | None, key: str | None, name: 
         return Client(known.url, home.key, pinned=known.key, ca=str(authority) if authority else None)
     assert url is not None or known is not None
     client = Client(url or known.url, home.key, ca=str(authority) if authority else None)  # type: ignore[union-attr]
+    try:
+        pinned, enrolled = _enrol(client, known, token, key, name, limits)
+    except BaseException:
+        client.close()
+        raise
+    home.pin(Server(url=client.url, key=pinned, node=enrolled.node, grid=enrolled.grid))
+    if ca is not None:
+        (home.root / "ca.pem").write_bytes(ca.read_bytes())
+    return client
+
+
+def _enrol(client: Client, known: Server | None, token: str | None, key: str | None, name: str, limits: Limits) -> tuple[str, Enrolled]:
+    """The key that is pinned, and what the server said."""
     try:
         told = str(client.about().get("key", ""))
         pinned = key or (known.key if known is not None and known.url == client.url else told)
@@ -43,10 +57,7 @@ def join(home: Home, url: str | None, token: str | None, key: str | None, name: 
         raise LaminarError(
             "L503", f"the grid at {client.url} refuses this node: {error} ({error.error})", hint="ask for a new token"
         ) from error
-    home.pin(Server(url=client.url, key=pinned, node=enrolled.node, grid=enrolled.grid))
-    if ca is not None:
-        (home.root / "ca.pem").write_bytes(ca.read_bytes())
-    return client
+    return pinned, enrolled
 
 
 def _shown(key: str) -> str:

@@ -159,7 +159,9 @@ class AdminRoutes:
         word, verb = request.path_params["node"], request.path_params["verb"]
         if verb in ("ban", "unban"):
             why = (which.why or "by command") if verb == "ban" else None
-            return self._nodes.reply(request, await self._nodes.do(lambda tx: commands.ban(tx, word, why)))
+            told = await self._nodes.do(lambda tx: commands.ban(tx, word, why))
+            self._changed()  # a node that waits for work hears of it
+            return self._nodes.reply(request, told)
         if verb in ("trust", "distrust"):
             return self._nodes.reply(request, await self._nodes.do(lambda tx: commands.trust(tx, word, verb == "trust")))
         raise Denied(404, "verb", f"a node can be banned, unbanned, trusted and distrusted, not '{verb[:40]}'")

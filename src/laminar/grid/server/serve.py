@@ -9,6 +9,7 @@ import os
 import secrets
 import signal
 import socket
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -82,10 +83,11 @@ class GridServer:
         feeder = Feeder()
         assimilator = Assimilator(learner)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: _Server | None = None
         only = NAMES if options.daemons else ()
         self.office = Office(self.desk, assimilator, clock, feeder=feeder, on_work=self._there_is_work, only=only)
         self.service = Service(options.name, Scheduler(feeder, bytes_a_day=options.bytes_a_day), clock)
-        gate = Gate(clock, admin=self.secrets.admin, view=self.secrets.view, limit=LIMIT)
+        gate = self.gate = Gate(clock, admin=self.secrets.admin, view=self.secrets.view, limit=LIMIT)
         self._routes = NodeRoutes(self.service, self.desk, gate, self.key, clock, self.office.wake)
 
         def changed() -> None:
@@ -138,6 +140,11 @@ class GridServer:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._routes.close)
 
+    def stop(self) -> None:
+        """From another thread: `run` ends."""
+        if self._server is not None:
+            self._server.handle_exit(signal.SIGTERM, None)
+
     def close(self) -> None:
         self.desk.close()
         self._book.close()
@@ -182,7 +189,7 @@ class GridServer:
             ssl_certfile=str(options.certificate[0]) if options.certificate else None,
             ssl_keyfile=str(options.certificate[1]) if options.certificate else None,
         )
-        server = _Server(config, lambda: ready(told), self._let_go)
+        server = self._server = _Server(config, lambda: ready(told), self._let_go)
         try:
             server.run(sockets=[listening])
         finally:
@@ -200,7 +207,8 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        main = threading.current_thread() is threading.main_thread()
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)} if main else {}
         try:
             yield
         finally:

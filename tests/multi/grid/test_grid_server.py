@@ -1,0 +1,243 @@
+"""The server's door: whoever is not who they say, says it twice, too loud, too slowly or not at all, gets an error and costs nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from laminar.core.errors import LaminarError
+from laminar.grid.node.client import Client, Refusal, Unreachable
+from laminar.grid.node.home import Home
+from laminar.grid.node.join import join
+from laminar.grid.node.limits import Limits
+from laminar.grid.server import patience
+from laminar.grid.server.gate import Nonces, Rates
+from laminar.grid.server.serve import GridServer
+from laminar.grid.wire import signing
+from laminar.grid.wire.messages import Ask, Facts
+from tests.multi.grid.served import serving
+
+FACTS = Facts(name="n", cores=1, memory=1 << 30, platform="test", laminar="0")
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GridServer, str]]:
+    with serving(tmp_path_factory.mktemp("grid")) as found:
+        yield found
+
+
+@pytest.fixture
+def client(grid: tuple[GridServer, str]) -> Iterator[Client]:
+    server, url = grid
+    made = Client(url, signing.Key.make(), pinned=server.key.public)
+    made.enrol(server.secrets.join, FACTS)
+    yield made
+    made.close()
+
+
+def signed(client: Client, method: str, path: str, body: bytes = b"", **changed: str) -> dict[str, str]:
+    stamp, nonce = changed.get("time", f"{time.time():.3f}"), changed.get("nonce", signing.nonce())
+    message = signing.of_request(method, path, stamp, nonce, hashlib.sha256(body).hexdigest())
+    head = {signing.NODE: client.node, signing.TIME: stamp, signing.NONCE: nonce, signing.SIGNATURE: client._key.sign(message)}
+    return head | {key: value for key, value in changed.items() if key not in ("time", "nonce")}
+
+
+def error_of(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]
+
+
+def test_a_node_that_joined_is_answered(client: Client) -> None:
+    work = client.work(Ask(want=1))
+    assert work.tasks == [] and work.why == "nothing to do"
+
+
+def test_a_request_counts_once(grid: tuple[GridServer, str], client: Client) -> None:
+    body = b'{"want":1}'
+    head = signed(client, "POST", "/v1/work", body)
+    first = httpx.post(grid[1] + "/v1/work", content=body, headers=head)
+    assert first.status_code == 200
+    assert error_of(httpx.post(grid[1] + "/v1/work", content=body, headers=head)) == (409, "replay")
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"time": "0.0"}, (401, "clock")),
+        ({"time": "nonsense"}, (401, "clock")),
+        ({"nonce": "short"}, (409, "replay")),
+        ({signing.SIGNATURE: "AAAA"}, (401, "signature")),
+        ({signing.NODE: "0" * 20}, (401, "unknown")),
+        ({signing.NODE: ""}, (401, "unknown")),
+    ],
+)
+def test_who_is_not_who_they_say_is_turned_away(
+    grid: tuple[GridServer, str], client: Client, changed: dict[str, str], error: tuple[int, str]
+) -> None:
+    body = b'{"want":1}'
+    assert error_of(httpx.post(grid[1] + "/v1/work", content=body, headers=signed(client, "POST", "/v1/work", body, **changed))) == error
+
+
+def test_a_body_that_was_changed_on_the_way_is_refused(grid: tuple[GridServer, str], client: Client) -> None:
+    head = signed(client, "POST", "/v1/work", b'{"want":1}')
+    assert error_of(httpx.post(grid[1] + "/v1/work", content=b'{"want":2}', headers=head)) == (401, "signature")
+
+
+@pytest.mark.parametrize("body", [b"", b"garbage", b"[]", b'{"want":"one"}', b'{"want":1,"more":2}', b"\xff\xfe", b"{" * 5000])
+def test_garbage_is_garbage(grid: tuple[GridServer, str], client: Client, body: bytes) -> None:
+    assert error_of(httpx.post(grid[1] + "/v1/work", content=body, headers=signed(client, "POST", "/v1/work", body))) == (422, "schema")
+
+
+def test_what_is_too_large_is_not_read(grid: tuple[GridServer, str], client: Client) -> None:
+    body = bytes(1 << 20)
+    assert error_of(httpx.post(grid[1] + "/v1/work", content=body, headers=signed(client, "POST", "/v1/work", body))) == (413, "size")
+
+
+def test_a_token_that_is_wrong_or_used_up_or_revoked_lets_nobody_in(grid: tuple[GridServer, str]) -> None:
+    server, url = grid
+    admin = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {server.secrets.admin}"})
+    once = admin.post("/v1/admin/tokens", json={"name": "ann", "uses": 1}).json()["token"]
+
+    def come(token: str) -> tuple[Client, Any]:
+        made = Client(url, signing.Key.make(), pinned=server.key.public)
+        try:
+            return made, made.enrol(token, FACTS)
+        except Refusal as error:
+            made.close()
+            return made, (error.status, str(error))
+
+    assert come("wrong")[1] == (401, "no such token")
+    client, enrolled = come(once)
+    assert enrolled.grid == "test" and come(once)[1] == (401, "the token is used up")
+    tokens = admin.get("/v1/admin/tokens").json()
+    (mine,) = [token["id"] for token in tokens if token["name"] == "ann"]
+    assert once not in str(tokens)
+    assert admin.post(f"/v1/admin/tokens/{mine}/revoke").json() == {"banned": 1}
+    with pytest.raises(Refusal, match="revoked"):
+        client.work(Ask(want=1))
+    assert error_of(admin.post("/v1/admin/tokens/999/revoke")) == (404, "token")
+    client.close()
+    admin.close()
+
+
+@pytest.mark.parametrize("path", ["/v1/admin/runs", "/v1/admin/tokens", "/v1/status", "/v1/nodes", "/metrics", "/"])
+def test_commands_and_figures_need_their_tokens(grid: tuple[GridServer, str], path: str) -> None:
+    server, url = grid
+    assert error_of(httpx.get(url + path)) == (401, "token")
+    assert error_of(httpx.get(url + path, headers={"Authorization": "Bearer wrong"})) == (401, "token")
+    view = httpx.get(url + path, headers={"Authorization": f"Bearer {server.secrets.view}"})
+    assert (view.status_code == 200) == ("admin" not in path)
+    assert httpx.get(url + path, headers={"Authorization": f"Bearer {server.secrets.admin}"}).status_code == 200
+
+
+def test_the_status_page_needs_nothing_from_elsewhere(grid: tuple[GridServer, str]) -> None:
+    server, url = grid
+    page = httpx.get(f"{url}/?token={server.secrets.view}")
+    assert (
+        page.status_code == 200
+        and "http" not in page.text.replace("http-equiv", "")
+        and "default-src 'none'" in page.headers["content-security-policy"]
+    )
+    script = httpx.get(f"{url}/status.js").text
+    assert "innerHTML" not in script and "https://" not in script
+    metrics = httpx.get(f"{url}/metrics?token={server.secrets.view}").text
+    assert 'laminar_grid_nodes{state="known"}' in metrics
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/nowhere"), ("DELETE", "/v1/work"), ("GET", "/v1/work")])
+def test_what_is_not_there_is_said_and_signed(grid: tuple[GridServer, str], method: str, path: str) -> None:
+    server, url = grid
+    found = httpx.request(method, url + path)
+    assert found.status_code in (404, 405)
+    message = signing.of_reply("", found.status_code, hashlib.sha256(found.content).hexdigest())
+    assert signing.Checker().good(server.key.public, found.headers[signing.SIGNATURE], message)
+
+
+def test_results_of_others_cannot_be_answered_or_looked_at(grid: tuple[GridServer, str], client: Client) -> None:
+    for call in (lambda: client.answer(1, b"x"), lambda: client.answer(10**17, b"x")):
+        with pytest.raises(Refusal, match="there is no result"):
+            call()
+    for path in ("/v1/results/-1", "/v1/results/one", "/v1/runs/no/versions/1", "/v1/files/" + "0" * 64, "/v1/runs/no/custody"):
+        assert httpx.get(grid[1] + path, headers=signed(client, "GET", path)).status_code in (404, 422)
+
+
+def test_a_server_that_lies_is_not_listened_to(grid: tuple[GridServer, str], tmp_path: Path) -> None:
+    server, url = grid
+    other = Client(url, signing.Key.make(), pinned=signing.Key.make().public)
+    with pytest.raises(Unreachable, match="not the server that this node joined"):
+        other.work(Ask(want=1))
+    other.close()
+    with pytest.raises(LaminarError, match="was expected") as caught:
+        join(Home(tmp_path), url, server.secrets.join, signing.Key.make().public, "n", Limits())
+    assert caught.value.code == "L502"
+
+
+def test_a_node_whose_clock_is_wrong_goes_by_the_servers(
+    grid: tuple[GridServer, str], client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time
+    monkeypatch.setattr("laminar.grid.node.client.time.time", lambda: real() - 86400)
+    assert client.work(Ask(want=1)).why == "nothing to do"
+
+
+def test_who_says_nothing_or_byte_by_byte_is_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "HEAD", 0.3)
+    with serving(tmp_path) as (_, url):
+        host, port = url.removeprefix("http://").split(":")
+        for said in (b"", b"POST /v1/work HTTP/1.1\r\nHost: x\r\nX-Slow: "):
+            with socket.create_connection((host, int(port)), timeout=10) as line:
+                line.sendall(said)
+                assert line.recv(100) == b""  # closed, without a word
+        with httpx.Client(base_url=url) as patient:
+            assert all(patient.get("/v1/about").status_code == 200 for _ in range(3))
+
+
+def test_rates_are_kept_per_name() -> None:
+    now = [0.0]
+    rates = Rates(2.0, burst=3.0, clock=lambda: now[0])
+    assert [rates.take("a") for _ in range(3)] == [0, 0, 0]
+    assert rates.take("a") == pytest.approx(0.5) and rates.take("b") == 0
+    now[0] = 0.5
+    assert rates.take("a") == 0 and rates.take("a") > 0
+
+
+def test_nonces_are_remembered_for_as_long_as_their_time_is_good() -> None:
+    nonces = Nonces()
+    assert nonces.fresh("n", "x", 0.0) and not nonces.fresh("n", "x", 100.0) and nonces.fresh("m", "x", 100.0)
+    assert nonces.fresh("n", "x", 1000.0)
+
+
+def test_a_killed_server_leaves_a_database_that_opens(tmp_path: Path) -> None:
+    with serving(tmp_path) as (server, url):
+        made = Client(url, signing.Key.make(), pinned=server.key.public)
+        enrolled = made.enrol(server.secrets.join, FACTS)
+        made.close()
+    with serving(tmp_path) as (again, url):
+        assert again.key.public == server.key.public and again.secrets == server.secrets
+        known = httpx.get(f"{url}/v1/nodes", headers={"Authorization": f"Bearer {again.secrets.view}"}).json()
+        assert [node["id"] for node in known] == [enrolled.node]
+
+
+def test_tls_with_an_authority_of_its_own(tmp_path: Path) -> None:
+    from laminar.grid.server.certificates import own_certificate
+
+    pair = own_certificate(tmp_path / "tls", "127.0.0.1")
+    with serving(tmp_path / "grid", certificate=pair) as (server, url):
+        assert url.startswith("https://")
+        home = Home(tmp_path / "node")
+        client = join(home, url, server.secrets.join, server.key.public, "n", Limits(), tmp_path / "tls" / "ca.pem")
+        assert client.work(Ask(want=1)).why == "nothing to do"
+        client.close()
+        later = join(home, None, None, None, "n", Limits())  # it has kept the authority
+        assert later.work(Ask(want=1)).why == "nothing to do"
+        later.close()
+        stranger = Client(url, signing.Key.make(), pinned=server.key.public)
+        with pytest.raises(Unreachable, match="certificate"):
+            stranger.work(Ask(want=1))
+        stranger.close()
