@@ -42,6 +42,7 @@ class Commands:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.told: dict[str, str] = {}
+        self.trained = ""  # what a training has printed
         self._processes: list[Any] = []
 
     def _start(self, *words: str, **more: Any) -> Any:
