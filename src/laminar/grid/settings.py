@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -31,7 +32,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def layout(self) -> Layout:
-        return Layout.of(self.parameters)
+        return _layout(tuple(self.parameters.items()))
 
     @property
     def size(self) -> int:
@@ -62,6 +63,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @classmethod
     def from_json(cls, text: str | bytes) -> Settings:
         return _DECODER.decode(text)
+
+
+@lru_cache(maxsize=32)
+def _layout(parameters: tuple[tuple[str, tuple[int, ...]], ...]) -> Layout:
+    return Layout.of(dict(parameters))
 
 
 _DECODER = msgspec.json.Decoder(Settings)

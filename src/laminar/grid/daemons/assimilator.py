@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol, final
 
+from laminar.grid.daemons.accounting import keeps_back
 from laminar.grid.daemons.rounds import act, wind_up
 from laminar.grid.db import runs, tasks, uploads, versions
 from laminar.grid.db.book import Tx
@@ -104,12 +105,13 @@ class Assimilator:
         before = versions.get(tx, run.id, action.version - 1)
         parts, used = [], []
         for part in action.parts:
-            good = [row for row in tasks.results_of(tx, int(part.payload)) if row.state == "valid" and row.used in (None, "with", "held")]
+            good = [row for row in tasks.results_of(tx, int(part.payload)) if row.state == "valid" and row.used in (None, "with")]
             parts.append((part.weight, [uploads.read(tx, row.id) for row in good]))
             used += good
         position = run.sequence  # answers so far
         data, optimizer = self._learner.step(run.settings, bytes(before.data), bytes(before.optimizer), parts, position)
         versions.put(tx, run.id, action.version, digest(data), data, optimizer, now)
-        for row in used:
-            tasks.mark(tx, [row.id], used="applied", todo=tasks.DELETE, tell=row.node)
+        uploads.drop(tx, [row.id for row in used])
+        for row in used:  # who keeps nothing back need not be told
+            tasks.mark(tx, [row.id], used="applied", todo=None, tell=row.node if keeps_back(run) else None)
         runs.count(tx, run.id, applied=len(action.parts))

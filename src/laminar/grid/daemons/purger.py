@@ -23,7 +23,7 @@ def purge(tx: Tx, now: float, *, after: float = AFTER, most: int = MOST) -> int:
     alive = (
         select(results.c.task)
         .where(
-            results.c.state.not_in([*[state.value for state in OVER], "lost"]) | results.c.todo.is_not(None) | (results.c.used == "held")
+            results.c.state.not_in([*[state.value for state in OVER], "lost"]) | results.c.todo.is_not(None) | (results.c.used == "with")
         )
         .where(results.c.task == tasks.c.id)
         .exists()

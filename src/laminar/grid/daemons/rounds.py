@@ -10,7 +10,7 @@ from laminar.grid.db.book import Tx
 from laminar.grid.db.moves import end_task, move, move_all
 from laminar.grid.db.runs import Run
 from laminar.grid.states import ResultState, TaskState
-from laminar.parallel.aggregate.messages import Action, Apply, CloseRound, Drop, Hold, OpenRound
+from laminar.parallel.aggregate.messages import Action, Apply, CloseRound, Drop, OpenRound
 
 Learn = Callable[[Tx, Run, Apply, float], None]
 
@@ -23,10 +23,8 @@ def act(tx: Tx, run: Run, actions: Sequence[Action], now: float, learn: Learn) -
             case Apply():
                 learn(tx, run, action, now)
                 stepped, parts = True, len(action.parts)
-            case Hold(payload):
-                _mark(tx, run, payload, "held", now)
             case Drop(payload, _, reason):
-                _mark(tx, run, payload, "dropped", now, why=reason)
+                _drop(tx, run, payload, reason, now)
                 runs.add(tx, run.id, {f"dropped {reason}": 1})
             case OpenRound():
                 runs.open_round(
@@ -59,11 +57,9 @@ def wind_up(tx: Tx, run: Run, id: int, why: str, now: float, *, wait: bool) -> N
         end_task(tx, id, TaskState.CANCELLED)
 
 
-def _mark(tx: Tx, run: Run, payload: str, used: str, now: float, *, why: str | None = None) -> None:
-    """A payload is a task: all good answers to it are used together."""
-    more = {} if why is None else {"verdict": why, "todo": tasks.DELETE}
+def _drop(tx: Tx, run: Run, payload: str, why: str, now: float) -> None:
+    """A payload is a task: all good answers to it are used together, or none."""
     for row in tasks.results_of(tx, int(payload)):
-        if row.state == "valid" and row.used in (None, "with", "held"):
-            tasks.mark(tx, [row.id], used=used, tell=row.node, **more)
-            if why is not None:
-                put_back(tx, run, row.node, row.id, now, accounted=True)
+        if row.state == "valid" and row.used in (None, "with"):
+            put_back(tx, run, row.node, row.id, now, accounted=True)
+            tasks.mark(tx, [row.id], used="dropped", tell=row.node, verdict=why, todo=tasks.DELETE)

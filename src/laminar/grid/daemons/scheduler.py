@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, final
 
 from laminar.core.seeds import derive
 from laminar.grid.daemons.feeder import Feeder
@@ -49,9 +49,10 @@ class Scheduler:
     def hand_out(self, tx: Tx, node: Node, ask: Ask, now: float) -> Given:
         if refusal := self._refusal(tx, node, ask, now):
             return refusal
-        room = min(ask.want, MOST - tasks.in_progress(tx, node.id), node.quota - node.sent_today)
+        held = tasks.held_by(tx, node.id)
+        room = min(ask.want, MOST - len(held), node.quota - node.sent_today)
         open_runs: dict[int, Run] = {}
-        found = self._lost_on_the_way(tx, node, ask, now, open_runs)
+        found = self._lost_on_the_way(tx, held, ask, now, open_runs)
         room = max(room, 0)
         owner = self._owner(tx, node.token)
         for one in self.feeder.offers(tx, _has(tx, ask.has)) if room > 0 else ():
@@ -75,10 +76,12 @@ class Scheduler:
             return Given(tuple(found))
         return Given((), "nothing to do" if room > 0 else "enough is under way", PAUSE)
 
-    def _lost_on_the_way(self, tx: Tx, node: Node, ask: Ask, now: float, open_runs: dict[int, Run]) -> list[Task]:
+    def _lost_on_the_way(self, tx: Tx, held: list[Any], ask: Ask, now: float, open_runs: dict[int, Run]) -> list[Task]:
         """Tasks that were given to the node in an answer that it never got, or that it has forgotten: once more."""
         found: list[Task] = []
-        for row in tasks.held_by(tx, node.id, now - UNDERWAY):
+        for row in held:
+            if row.sent > now - UNDERWAY:
+                continue
             run = open_runs.get(row.run) or runs.get(tx, row.run)
             if row.id in ask.holds or len(found) >= ask.want or run is None or run.state != "open":
                 continue

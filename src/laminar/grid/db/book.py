@@ -22,15 +22,9 @@ from laminar.core.errors import LaminarError
 from laminar.grid.db import schema
 
 BUSY_MS: Final = 30_000
+RUNS, COUNTS, RAW = "laminar runs", "laminar counts", "laminar raw"
 Tx = Connection
 Hook = Callable[[str], None]
-_books: dict[int, Book] = {}  # that are open, by their engines
-
-
-def hook_of(tx: Tx) -> Hook | None:
-    """Of the book that a transaction is of."""
-    book = _books.get(id(tx.engine))
-    return None if book is None else book.hook
 
 
 @final
@@ -38,6 +32,7 @@ class Book:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._connection: Connection | None = None  # kept: taking one out of a pool costs as much as a statement
+        self.before_commit: list[Callable[[Tx], None]] = []
         self.hook: Hook | None = None  # called with every statement before it is executed: a test may raise there
 
     @classmethod
@@ -60,8 +55,10 @@ class Book:
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _pragmas)
             event.listen(engine, "begin", _begin)
+        from laminar.grid.db.runs import flush_counts
+
         book = cls(engine)
-        _books[id(engine)] = book
+        book.before_commit.append(flush_counts)
         event.listen(engine, "before_cursor_execute", book._before)
         try:
             schema.metadata.create_all(engine)
@@ -92,16 +89,20 @@ class Book:
         """All of it, or nothing. One at a time: whoever has a book sees to that (desk.py)."""
         if self._connection is None or self._connection.closed:
             self._connection = self.engine.connect()
+        info = self._connection.info
+        info[RUNS], info[COUNTS] = {}, {}  # of this transaction: what was read again and again, and counts to be added at its end
         try:
             with self._connection.begin():
+                info[RAW] = self.engine.dialect.name, self._connection.connection.driver_connection, self.hook
                 yield self._connection
+                for flush in self.before_commit:
+                    flush(self._connection)
         except BaseException:
             self._connection.close()  # a database that was restarted is asked anew
             self._connection = None
             raise
 
     def close(self) -> None:
-        _books.pop(id(self.engine), None)
         if self._connection is not None:
             self._connection.close()
         self.engine.dispose()

@@ -75,10 +75,9 @@ _WAITING: Final = Prepared(
     .limit(bindparam("most"))
 )
 _UNSENT: Final = Prepared(_COUNT.where(results.c.run == bindparam("r"), results.c.state == S.UNSENT.value))
-_IN_PROGRESS: Final = Prepared(_COUNT.where(results.c.node == bindparam("n"), results.c.state == S.IN_PROGRESS.value))
 _MINE: Final = Prepared(
-    select(results.c.id, results.c.task, results.c.run, results.c.lease)
-    .where(results.c.node == bindparam("n"), results.c.state == S.IN_PROGRESS.value, results.c.sent < bindparam("before"))
+    select(results.c.id, results.c.task, results.c.run, results.c.lease, results.c.sent)
+    .where(results.c.node == bindparam("n"), results.c.state == S.IN_PROGRESS.value)
     .order_by(results.c.id)
 )
 _HAD: Final = Prepared(select(results.c.id).where(results.c.task == bindparam("t"), results.c.node == bindparam("n")).limit(1))
@@ -98,13 +97,9 @@ def unsent(tx: Tx, run: int) -> int:
     return int(_UNSENT.value(tx, r=run))
 
 
-def in_progress(tx: Tx, node: str) -> int:
-    return int(_IN_PROGRESS.value(tx, n=node))
-
-
-def held_by(tx: Tx, node: str, before: float) -> list[Any]:
-    """Results that a node was given before this moment, and has not answered."""
-    return _MINE.rows(tx, n=node, before=before)
+def held_by(tx: Tx, node: str) -> list[Any]:
+    """Results that a node was given and has not answered."""
+    return _MINE.rows(tx, n=node)
 
 
 def had_by(tx: Tx, task: int, node: str, owner: int | None) -> bool:
@@ -128,6 +123,7 @@ _RESULT: Final = Prepared(
         results.c.run,
         results.c.node,
         results.c.state,
+        results.c.bytes,
         tasks.c.version,
         tasks.c.round,
         tasks.c.steps,

@@ -281,7 +281,10 @@ class Keeper:
         self._home.forget_task(task.result)
         self.done += 1
         if verdict.state == "returned":
-            self._kept[task.result] = task
+            if self._home.residual_path(task.run).exists():
+                self._kept[task.result] = task
+            else:
+                path.unlink(missing_ok=True)
         else:
             self._tell(f"task {task.task}: {verdict.state} ({verdict.reason})")
             self._kept[task.result] = task

@@ -92,11 +92,9 @@ class Hall:
         return self.desk.do(lambda tx: self.service.ask(tx, node, asked or Ask(want=1)))
 
     def answer(self, node: str, result: int, data: bytes) -> Verdict:
-        def put(tx: Tx) -> Verdict:
-            self.service.piece(tx, node, result, 0, len(data), data, 1 << 30)
-            return self.service.answer(tx, node, result)
-
-        return self.desk.do(put)
+        said = self.desk.do(lambda tx: self.service.deliver(tx, node, result, data, 1 << 30))
+        assert isinstance(said, Verdict)
+        return said
 
     def run(self, id: int) -> Run:
         found = self.desk.do(lambda tx: runs.get(tx, id))

@@ -20,7 +20,7 @@ from laminar.grid.desk import Desk
 from laminar.grid.server.gate import SMALL, Gate
 from laminar.grid.server.service import Denied, Service
 from laminar.grid.wire import model_bytes, signing
-from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Problem, Received, Verdict, Work
+from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Problem, Received, Work
 
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
@@ -174,13 +174,9 @@ class NodeRoutes:
         at = _number(request.query_params.get("at", "0"))
         total = _number(request.query_params.get("size", str(at + len(body))))
 
-        def put(tx: Tx) -> Verdict | Received:
-            here = self._service.piece(tx, node, result, at, total, body, self._gate.limit)
-            return self._service.answer(tx, node, result) if here is None else Received(size=here)
-
-        said = await self.do(put)
-        if isinstance(said, Received):
-            return self.reply(request, said, 202)
+        said = await self.do(lambda tx: self._service.deliver(tx, node, result, body, self._gate.limit, at=at, total=total))
+        if isinstance(said, int):
+            return self.reply(request, Received(size=said), 202)
         if said.state == "returned":
             self._answered()
         return self.reply(request, said)

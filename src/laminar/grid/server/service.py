@@ -30,7 +30,8 @@ from laminar.grid.wire.signing import node_id
 from laminar.grid.wire.sketch import SIZE, distance
 
 REMEMBER: Final = 64  # norms of good answers
-REFRESH: Final = 16  # answers between two looks at them
+NOTHING: Final = np.zeros(SIZE, np.float32)
+REFRESH: Final = 64  # answers between two looks at them
 
 
 class Denied(Exception):
@@ -115,22 +116,24 @@ class Service:
 
     # Answers
 
-    def piece(self, tx: Tx, id: str, result: int, at: int, total: int, data: bytes, limit: int) -> int | None:
-        """A part of an answer; bytes that are here, or None when it is whole. In order; what is here already is passed over."""
-        self.node(tx, id)
-        row = self._own(tx, id, result)
-        here = uploads.size(tx, result)
-        if total > limit:
-            raise Denied(413, "size", f"an answer of {total} bytes, but {limit} are allowed")
-        if at > here or at + len(data) > total or not data:
-            raise Denied(409, "offset", f"{here} bytes of {total} are here, and the piece is from {at} to {at + len(data)}")
+    def deliver(self, tx: Tx, id: str, result: int, data: bytes, limit: int, *, at: int = 0, total: int | None = None) -> Verdict | int:
+        """An answer, or a part of one: then the bytes that are here. In order; what is here already is passed over."""
+        node, row = self.node(tx, id), self._own(tx, id, result)
+        size = len(data) if total is None else total
+        if size > limit:
+            raise Denied(413, "size", f"an answer of {size} bytes, but {limit} are allowed")
         if row.state not in ("in progress", "lost"):
-            return None
+            return self._repeated(tx, row)
+        here = 0 if at == 0 and len(data) == size and not row.bytes else uploads.size(tx, result)
+        if at > here or at + len(data) > size or not data:
+            raise Denied(409, "offset", f"{here} bytes of {size} are here, and the piece is from {at} to {at + len(data)}")
         if at + len(data) > here:
             uploads.add(tx, result, here, data[here - at :])
-            here = at + len(data)
             nodes.moved_bytes(tx, id, self._clock(), up=len(data))
-        return None if here == total else here
+        if at + len(data) < size:
+            tasks.mark(tx, [result], bytes=at + len(data))
+            return at + len(data)
+        return self._answer(tx, node, row, data if not here and len(data) == size else uploads.read(tx, result))
 
     def size(self, tx: Tx, id: str, result: int) -> int:
         self._own(tx, id, result)
@@ -144,15 +147,11 @@ class Service:
             raise Denied(403, "lease", f"result {result} is not this node's")
         return row
 
-    def answer(self, tx: Tx, id: str, result: int) -> Verdict:
-        """All pieces are here: is it an answer? When this is committed, it will not be lost."""
-        node, now = self.node(tx, id), self._clock()
-        row = self._own(tx, id, result)
-        if row.state not in ("in progress", "lost"):
-            return self._repeated(tx, row)
+    def _answer(self, tx: Tx, node: Node, row: Any, data: bytes) -> Verdict:
+        """All of it is here: is it an answer? When this is committed, it will not be lost."""
+        now, id, result = self._clock(), node.id, row.id
         run = runs.get(tx, row.run)
         assert run is not None
-        data = uploads.read(tx, result)
         if why := self._too_late(run, row):
             put_back(tx, run, id, result, now, accounted=False)
             return self._late(tx, row, why)
@@ -222,7 +221,7 @@ class Service:
         """Is what was sent a part of what was done? Dense packets are the work itself, so their account is always empty."""
         sketcher, answer = sketcher_of(run.settings), admitted.answer
         packet = sketcher.of(admitted.values) if admitted.positions is None else sketcher.of_some(admitted.positions, admitted.values)
-        before = np.zeros(SIZE, np.float32) if answer.head.fresh else account_of(tx, run, node.id)
+        before = NOTHING if answer.head.fresh or not keeps_back(run) else account_of(tx, run, node.id)
         momentum = run.settings.gradients and bool(run.settings.recipe.settings().get("momentum"))
         checked = accounts.check(before, answer.sketch, packet, admitted.norm, exact=not momentum)
         if checked.wrong:

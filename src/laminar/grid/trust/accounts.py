@@ -33,12 +33,12 @@ class Checked:
 
 def check(account: Sketch, work: Sketch, packet: Sketch, packet_norm: float, *, exact: bool = True) -> Checked:
     """`packet_norm`: of the values themselves, which are all here. Not `exact`: there is momentum in packets, so only directions count."""
-    before = account.astype(np.float64) + work
-    size = float(np.linalg.norm(before))
-    after = (before - packet).astype(np.float32)
+    before = account + work
+    size = math.sqrt(float(np.dot(before, before)))
+    after = before - packet
     if packet_norm == 0:
         return Checked(after, "")
-    found, wanted = float(before @ packet.astype(np.float64)), packet_norm**2
+    found, wanted = float(np.dot(before, packet)), packet_norm**2
     noise = DEVIATIONS * size * packet_norm / math.sqrt(SIZE)
     if not exact:
         return Checked(after, "the packet points away from the work" if found < -noise else "")

@@ -74,8 +74,7 @@ def admit(data: bytes | memoryview, wanted: Wanted) -> Admitted:
         positions, values = read_values(Packet.parse(answer.packet), wanted.layout, wanted.compress)
     except BadPacket as error:
         raise Refused("not finite" if "not finite" in str(error) else "packet", str(error)) from error
-    norm = float(np.linalg.norm(values.astype(np.float64, copy=False)))
-    work = float(np.linalg.norm(answer.sketch.astype(np.float64)))
+    norm, work = norm_of(values), norm_of(answer.sketch)
     numbers = {"the packet": norm, "the sketch": work, "a buffer": float(np.abs(answer.buffers).max()) if answer.buffers.size else 0.0}
     for what, number in numbers.items():
         if not math.isfinite(number):
@@ -85,6 +84,12 @@ def admit(data: bytes | memoryview, wanted: Wanted) -> Admitted:
     if wanted.usual is not None and max(work, 0.0) > NORMS * wanted.usual:
         raise Refused("norm", f"the change is {work / wanted.usual:.1f} times as large as is usual")
     return Admitted(answer, positions, values, norm, work)
+
+
+def norm_of(values: NDArray[np.float32]) -> float:
+    """Of float32; where the sum of squares is too large for that, of float64."""
+    found = float(np.dot(values, values))
+    return math.sqrt(found) if math.isfinite(found) else float(np.linalg.norm(values.astype(np.float64)))
 
 
 def usual_norm(norms: NDArray[np.float64]) -> float | None:
