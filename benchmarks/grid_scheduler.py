@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=400)
     parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--http", action="store_true")
-    parser.add_argument("--load", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--load", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.load:
@@ -147,14 +147,14 @@ def over_http(args: argparse.Namespace, url: str, folder: Path) -> float:
     thread = threading.Thread(target=server.run, args=(told.put,))
     thread.start()
     address = told.get()["url"]
-    words = [sys.executable, __file__, "--load", address, server.secrets.join, server.key.public, str(args.seconds)]
+    words = [sys.executable, __file__, "--load", address, server.secrets.join, str(args.seconds)]
     printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     server.stop()
     thread.join()
     return float(printed)
 
 
-def load(url: str, token: str, key: str, seconds: str) -> None:
+def load(url: str, token: str, seconds: str) -> None:
     """Some nodes, each on a connection of its own, in one process."""
     import asyncio
 

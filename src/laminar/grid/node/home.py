@@ -98,9 +98,7 @@ class Home:
         """Not flushed: what is lost is fetched again, and its digest is checked when it is read."""
         path = self.version_path(run, number)
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{number}.{os.getpid()}")
-        part.write_bytes(data)
-        os.replace(part, path)
+        _write(path, data)
         old = sorted((int(p.name) for p in path.parent.glob("[0-9]*") if p.name.isdigit()), reverse=True)[VERSIONS:]
         for one in old:
             (path.parent / str(one)).unlink(missing_ok=True)
@@ -108,7 +106,8 @@ class Home:
     # Tasks and answers
 
     def note_task(self, task: Task) -> None:
-        atomic.write_bytes(self.root / "tasks" / f"{task.result}.json", msgspec.json.encode(task))
+        """Not flushed: a task that is forgotten is sent again."""
+        _write(self.root / "tasks" / f"{task.result}.json", msgspec.json.encode(task))
 
     def tasks(self) -> list[Task]:
         """Those that were begun before a reboot."""
@@ -154,3 +153,10 @@ class Home:
         for name in ("files", "versions", "tasks", "answers", "residuals", "data"):
             shutil.rmtree(self.root / name, ignore_errors=True)
             (self.root / name).mkdir()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all, and not flushed."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_bytes(data)
+    os.replace(part, path)

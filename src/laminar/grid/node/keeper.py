@@ -126,7 +126,7 @@ class Keeper:
         self._stop = stop or threading.Event()
         self._backoff = Backoff()
         self._speed, self._worked, self._since = 0.0, 0.0, time.monotonic()
-        self._resting = ""
+        self._resting, self._look_again = "", 0.0
         self._ready: list[Task] = []  # fetched, and not computed yet
         self._cannot: list[tuple[int, str]] = []
         self._samples: dict[str, None] = {}  # run/sample on this disk
@@ -168,6 +168,9 @@ class Keeper:
 
     def _minds_owner(self) -> str:
         """Why the node rests, if it must; what computes is stopped within LOOK."""
+        if time.monotonic() < self._look_again:
+            return self._resting
+        self._look_again = time.monotonic() + LOOK
         own = [os.getpid(), *([self._computer.pid] if self._computer.pid else [])]
         why = rests(self._limits, self._watcher.look(own))
         if not why and self._limits.memory is not None and self._computer.memory() > self._limits.memory:

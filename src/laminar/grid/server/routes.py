@@ -153,7 +153,9 @@ class NodeRoutes:
             self._packed[key] = await self.do(lambda tx: _pack(tx, *key))
             while len(self._packed) > 8:
                 self._packed.pop(next(iter(self._packed)))
-        return await self._bytes(node, self._packed[key])
+        size = len(self._packed[key])
+        self._desk.submit(lambda tx: nodes.moved_bytes(tx, node, self._clock(), down=size))  # nobody waits for that
+        return Response(self._packed[key], media_type=BYTES)
 
     async def _bytes(self, node: str, data: bytes) -> Response:
         """Counted, and for nodes that are not banned. What they are is in signed messages by its digest, so they are not signed."""

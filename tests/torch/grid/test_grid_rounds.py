@@ -1,0 +1,170 @@
+"""Rounds, leases and ages on a grid: who is waited for, who is late, and what becomes of what is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from laminar.grid.db import runs, tasks
+from laminar.train.on_grid import Grid
+from tests.torch.grid.crowd import Crowd
+
+
+def crowd(nodes: int = 4, **settings: object) -> Crowd:
+    given = {"workers": 4, "rounds": 6, "local_steps": 2, "deadline": 100.0, "lease": 60.0, "replicate": "never"} | settings
+    return Crowd(["honest"] * nodes, Grid(**given))  # type: ignore[arg-type]
+
+
+def answered(made: Crowd, number: int) -> str:
+    task = made.take(number)
+    assert task is not None
+    said = made.hall.answer(made.ids[number], task.result, made.packed(number, task)).state
+    made.hall.office.turn()
+    return said
+
+
+def test_a_round_closes_at_its_quorum_and_the_next_one_opens() -> None:
+    made = crowd(quorum=0.5, late="drop")
+    slow = made.take(3)
+    for number in (0, 1):
+        answered(made, number)
+    run = made.hall.run(made.run)
+    assert run.version == 1 and run.round == 1
+    assert slow is not None
+    verdict = made.hall.answer(made.ids[3], slow.result, made.packed(3, slow))
+    assert (verdict.state, verdict.reason) == ("late", "its round 0 is over")
+    assert made.take(3) is not None  # and it gets something newer
+
+
+def test_a_late_answer_is_aged_into_the_next_round() -> None:
+    made = crowd(quorum=0.5, late="age")
+    slow = made.take(3)
+    for number in (0, 1):
+        answered(made, number)
+    assert slow is not None
+    assert made.hall.answer(made.ids[3], slow.result, made.packed(3, slow)).state == "returned"
+    for number in (0, 1):
+        answered(made, number)
+    assert made.hall.run(made.run).version == 2
+    assert made.counts["applied"] == 5  # two, and two with the late one
+
+
+def test_a_round_closes_at_its_deadline_with_what_has_come() -> None:
+    made = crowd(quorum=1.0)
+    answered(made, 0)
+    made.hall.now += 101.0
+    made.hall.office.turn()
+    assert made.hall.run(made.run).version == 1
+    (first, *_) = made.hall.desk.do(lambda tx: runs.rounds_of(tx, made.run))
+    assert (first["why"], first["answers"], first["stepped"]) == ("deadline", 1, True)
+
+
+def test_too_few_answers_make_no_step_and_are_not_lost() -> None:
+    made = crowd(quorum=1.0, minimum=2)
+    answered(made, 0)
+    made.hall.now += 101.0
+    made.hall.office.turn()
+    assert made.hall.run(made.run).version == 0
+    answered(made, 1)
+    made.hall.now += 101.0
+    made.hall.office.turn()
+    assert made.hall.run(made.run).version == 1 and made.counts["applied"] == 2
+
+
+def test_a_lease_that_ends_gives_the_task_to_somebody_else() -> None:
+    made = crowd(workers=1, quorum=1.0, deadline=1000.0)
+    lost = made.take(0)
+    assert lost is not None and made.take(1) is None
+    made.hall.now += 61.0
+    made.hall.office.turn()
+    again = made.take(1)
+    assert again is not None and again.task == lost.task and again.result != lost.result
+    assert made.hall.answer(made.ids[1], again.result, made.packed(1, again)).state == "returned"
+    made.hall.office.turn()
+    assert made.hall.run(made.run).version == 1
+    assert (
+        made.hall.answer(made.ids[0], lost.result, made.packed(0, lost)).state == "returned"
+    )  # late, honest: compared, and not used twice
+    made.hall.office.turn()
+    assert made.counts["applied"] == 1 and made.counts["valid"] == 2
+    (node,) = [row for row in made.known() if row["id"] == made.ids[0]]
+    assert node["lost"] == 1 and node["streak"] <= 1
+
+
+def test_a_task_is_given_up_after_so_many_attempts() -> None:
+    made = crowd(nodes=8, workers=1, quorum=1.0, deadline=10_000.0, attempts=3)
+    for number in range(3):
+        assert made.take(number) is not None
+        made.hall.now += 61.0
+        made.hall.office.turn()
+    assert made.counts["failed"] == 1 and made.take(5) is None
+
+
+def test_a_task_that_got_lost_on_the_way_is_sent_again() -> None:
+    made = crowd(workers=1)
+    first = made.take(0)
+    made.hall.now += 11.0
+    again = made.take(0)
+    assert first is not None and again is not None and again.result == first.result
+
+
+def test_async_answers_are_steps_and_old_ones_weigh_less() -> None:
+    made = crowd(mode="async", rounds=5)
+    old = made.take(3)
+    before = made.hall.version(made.run, 0)
+    for number in (0, 1, 2):
+        answered(made, number)
+    assert made.hall.run(made.run).version == 3
+    assert old is not None and old.version.number == 0
+    at = made.hall.version(made.run, 3)
+    made.hall.answer(made.ids[3], old.result, made.packed(3, old))
+    made.hall.office.turn()
+    moved = at - made.hall.version(made.run, 4)
+    whole = made.problem.work(before, old.seed, old.steps, made.settings)
+    assert moved == pytest.approx(whole * (1 + 3) ** -0.5, abs=1e-5)
+
+
+def test_buffered_answers_make_a_step_together() -> None:
+    made = crowd(mode="async", buffer=3, rounds=2)
+    for number in (0, 1):
+        answered(made, number)
+    assert made.hall.run(made.run).version == 0
+    answered(made, 2)
+    assert made.hall.run(made.run).version == 1
+
+
+def test_what_is_too_old_is_late() -> None:
+    made = crowd(mode="async", rounds=9, max_staleness=1)
+    old = made.take(3)
+    for _ in range(3):
+        answered(made, 0)
+    assert old is not None
+    assert made.hall.answer(made.ids[3], old.result, made.packed(3, old)).state == "late"
+
+
+def test_a_paused_run_gives_out_nothing_and_takes_what_comes() -> None:
+    from laminar.grid.server import commands
+
+    made = crowd()
+    task = made.take(0)
+    made.hall.desk.do(lambda tx: commands.set_state(tx, "crowd", "paused"))
+    made.hall.feeder.changed()
+    assert made.take(1) is None and task is not None
+    assert made.hall.answer(made.ids[0], task.result, made.packed(0, task)).state == "returned"
+    made.hall.desk.do(lambda tx: commands.set_state(tx, None, "open"))
+    made.hall.feeder.changed()
+    made.hall.office.turn()
+    assert made.take(1) is not None
+    stopped = made.hall.desk.do(lambda tx: commands.stop(tx, "crowd", made.hall.assimilator, made.hall.now))
+    assert stopped["state"] == "stopped" and made.hall.desk.do(lambda tx: tasks.unsent(tx, made.run)) == 0
+
+
+def test_a_clock_that_leaps_back_hangs_nothing() -> None:
+    made = crowd(quorum=1.0)
+    answered(made, 0)
+    made.hall.now -= 5000.0
+    for number in (1, 2, 3):
+        answered(made, number)
+    assert made.hall.run(made.run).version == 1
+    made.hall.now += 10_000.0
+    made.hall.office.turn()
+    assert made.hall.run(made.run).state == "open"

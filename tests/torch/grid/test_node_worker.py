@@ -1,0 +1,181 @@
+"""What a node computes: the same as anybody would who has the graph, the numbers and the data; and what it keeps back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from laminar.core.errors import LaminarError
+from laminar.data.open import open_data
+from laminar.data.spec import DataSpec, SampleSpec
+from laminar.grid.describe import Described, describe, load_version, rounds_for, version_of
+from laminar.grid.node.home import Home
+from laminar.grid.node.worker import Worker
+from laminar.grid.wire import answer as answers
+from laminar.grid.wire.messages import About, Task, Version
+from laminar.model.freeze import freeze
+from laminar.parallel.compress.layout import Layout
+from laminar.parallel.compress.packet import Packet
+from laminar.parallel.compress.values import read_values
+from laminar.train.compression import TopK
+from laminar.train.job import Job
+from laminar.train.on_grid import Grid
+from laminar.train.recipe import Recipe
+
+SPEC = DataSpec(source="digits")
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.features = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.BatchNorm1d(16), nn.ReLU())
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.features(x))
+
+
+def job(tmp: Path, grid: Grid, spec: DataSpec = SPEC, frozen: list[str] | None = None, **recipe: object) -> tuple[Job, Described]:
+    given = {"epochs": 2, "batch": 32, "optimizer": "sgd", "lr": 0.1, "strategy": grid} | recipe
+    model = Net()
+    made = Job("net", model, open_data(spec, tmp), Recipe(**given), freeze(model, frozen or []), tmp)  # type: ignore[arg-type]
+    return made, describe(made, "run", spec, frozen or [])
+
+
+def node(tmp: Path, described: Described, version: bytes) -> tuple[Home, Worker]:
+    home = Home(tmp / "home")
+    for sha256, data in described.files.items():
+        home.keep_file(sha256, data)
+    home.keep_version("run", 0, version)
+    return home, Worker(home)
+
+
+def task(described: Described, version: bytes, *, steps: int, result: int = 1, sample: int | None = None) -> Task:
+    number = Version(number=0, sha256="0" * 64, size=len(version))
+    return Task(
+        result=result,
+        task=1,
+        run="run",
+        about=described.about_sha256,
+        version=number,
+        sample=sample,
+        epoch=0,
+        first=0,
+        steps=steps,
+        seed=5,
+        progress=0.0,
+        lease=60.0,
+    )
+
+
+def change_in(home: Home, described: Described, result: int = 1) -> tuple[np.ndarray, answers.Answer]:
+    found = answers.parse(home.answer_path(result).read_bytes())
+    layout, how = Layout.of(described.settings.parameters), described.settings.grid.compression
+    positions, values = read_values(Packet.parse(bytes(found.packet)), layout, how)
+    whole = np.zeros(layout.numel, np.float32)
+    whole[slice(None) if positions is None else positions] = values
+    return whole, found
+
+
+@pytest.mark.parametrize("frozen", [[], ["features"]])
+def test_a_task_is_what_the_same_steps_are_anywhere(tmp_path: Path, frozen: list[str]) -> None:
+    made, described = job(tmp_path, Grid(local_steps=3), frozen=frozen)
+    version = version_of(made)
+    home, worker = node(tmp_path, described, version)
+    said = worker.do(task(described, version, steps=3))
+    change, answer = change_in(home, described)
+    assert said["samples"] == 96 and answer.head.steps == 3
+
+    made.model.train()
+    assert made.frozen is not None
+    made.frozen.keep()
+    trained = [p for p in made.model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=0.1)
+    from laminar.data.batches import Batches
+
+    batches = Batches(made.data.train.x, made.data.train.y, batch=32, seed=0, background=False)
+    for block in batches.some(0, 0, 3):
+        for rows in block.slices:
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(made.model(torch.from_numpy(block.x[0])[rows]), torch.from_numpy(block.y)[rows])
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    before, after = np.frombuffer(version, np.float32, described.settings.layout.numel), version_of(made)
+    assert change == pytest.approx(before - np.frombuffer(after, np.float32, len(before)), abs=1e-6)
+    assert answer.buffers == pytest.approx(np.frombuffer(after, np.float64, offset=4 * len(before)), abs=1e-6)
+
+
+def test_two_nodes_do_a_task_alike_and_another_seed_otherwise(tmp_path: Path) -> None:
+    spec = DataSpec(source="digits", sample=SampleSpec(per_class=20))
+    made, described = job(tmp_path, Grid(local_steps=4), spec)
+    version, found = version_of(made), []
+    for i, sample in enumerate((7, 7, 8)):
+        home, worker = node(tmp_path / str(i), described, version)
+        worker.do(task(described, version, steps=4, sample=sample))
+        found.append(change_in(home, described)[0])
+    assert (found[0] == found[1]).all() and not (found[0] == found[2]).all()
+
+
+def test_what_is_kept_back_comes_later_and_what_was_not_used_is_put_back(tmp_path: Path) -> None:
+    made, described = job(tmp_path, Grid(local_steps=2, compress=TopK(sparsity=0.9)))
+    version = version_of(made)
+    home, worker = node(tmp_path, described, version)
+    worker.do(task(described, version, steps=2, result=1))
+    first, one = change_in(home, described, 1)
+    assert one.head.fresh and 0 < np.count_nonzero(first) < 0.2 * first.size
+    kept = worker._compressors["run"].state()["v"].clone()
+    worker.put_back("run", described.about_sha256, [1])
+    assert worker._compressors["run"].state()["v"] == pytest.approx(kept.numpy() + first, abs=1e-5)
+    worker.do(task(described, version, steps=2, result=2))
+    assert not change_in(home, described, 2)[1].head.fresh
+    again = Worker(home)  # after a reboot
+    assert again.whole(task(described, version, steps=2, result=2))
+    compressor, fresh = again._compressor("run", again._trainer(described.about_sha256))
+    assert not fresh and torch.equal(compressor.state()["v"], worker._compressors["run"].state()["v"])
+    again.forget("run")
+    assert not home.residual_path("run").exists()
+
+
+def test_a_version_goes_there_and_back(tmp_path: Path) -> None:
+    made, _ = job(tmp_path, Grid())
+    version = version_of(made)
+    with torch.no_grad():
+        for tensor in [*made.model.parameters(), *made.model.buffers()]:
+            tensor.add_(1)
+    load_version(made, version)
+    assert version_of(made) == version
+
+
+def test_the_description_has_no_code_in_it(tmp_path: Path) -> None:
+    _, described = job(tmp_path, Grid())
+    about = msgspec.json.decode(described.about, type=About)
+    assert set(about.graphs) == {"train", "eval"}
+    assert not any(word in data for data in described.files.values() for word in (b"class Net", b"def forward"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"), [(DataSpec(source="python:models:rows"), "runs code"), (DataSpec(source="folder:photos"), "a file of this machine")]
+)
+def test_what_strangers_cannot_open_is_refused_before_anything_is_sent(spec: DataSpec, said: str, tmp_path: Path) -> None:
+    made, _ = job(tmp_path, Grid())
+    with pytest.raises(LaminarError, match=said) as caught:
+        describe(made, "run", spec, [])
+    assert caught.value.code == "L504"
+
+
+@pytest.mark.parametrize(
+    ("grid", "steps", "rounds"),
+    [
+        (Grid(workers=4, local_steps=10), 400, 10),
+        (Grid(workers=4, local_steps=10), 401, 11),
+        (Grid(mode="async", buffer=2, local_steps=5), 100, 10),
+    ],
+)
+def test_rounds_are_as_many_as_the_epochs_need(grid: Grid, steps: int, rounds: int) -> None:
+    assert rounds_for(grid, steps) == rounds
