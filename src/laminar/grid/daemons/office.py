@@ -99,7 +99,7 @@ class Office:
                 if "assimilator" in self._only:
                     more |= self._assimilator.assimilate(tx, run.id, now)
                 if "work generator" in self._only:
-                    fresh = runs.get(tx, run.id)
+                    fresh = runs.get(tx, run.id, for_update=self._claim)  # or two of a kind would make the same tasks
                     if fresh is not None and fresh.state == "open" and work_generator.generate(tx, fresh, now):
                         self._told()
             except Exception as error:

@@ -8,17 +8,14 @@ from laminar.grid.daemons.rounds import wind_up
 from laminar.grid.daemons.validator import replace
 from laminar.grid.db import nodes, runs, tasks
 from laminar.grid.db.book import Tx
-from laminar.grid.db.moves import move_all
+from laminar.grid.db.moves import move
 from laminar.grid.db.runs import Run
 from laminar.grid.states import ResultState, TaskState
 
 
 def expire(tx: Tx, now: float) -> int:
     """Leases that have ended; how many."""
-    rows = tasks.expired(tx, now)
-    if not rows:
-        return 0
-    move_all(tx, [row.id for row in rows], ResultState.LOST, verdict="its lease ended")
+    rows = [row for row in tasks.expired(tx, now) if move(tx, row.id, ResultState.LOST, verdict="its lease ended")]
     nodes.lost(tx, dict(Counter(row.node for row in rows)))
     for row in rows:
         run = runs.get(tx, row.run)
@@ -30,7 +27,8 @@ def expire(tx: Tx, now: float) -> int:
 
 def again(tx: Tx, run: Run, id: int, now: float) -> None:
     """A result of the task came to nothing: another one, if it is still of use."""
-    task, rows = tasks.task(tx, id), tasks.results_of(tx, id)
+    task = tasks.task(tx, id, lock=True)
+    rows = tasks.results_of(tx, id)
     if task.state != TaskState.OPEN.value:
         return
     rounds = run.settings.grid.mode == "rounds"

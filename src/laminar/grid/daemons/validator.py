@@ -32,7 +32,8 @@ def validate(tx: Tx, now: float, *, claim: bool = False) -> bool:
 
 def _task(tx: Tx, run: Run, id: int, now: float) -> bool:
     """True if one more answer was asked for."""
-    task, rows = tasks.task(tx, id), tasks.results_of(tx, id)
+    task = tasks.task(tx, id, lock=True)
+    rows = tasks.results_of(tx, id)
     here = [row for row in rows if row.state in ("returned", "valid")]
     given = [Given(row.id, row.node, np.frombuffer(row.sketch, "<f4"), bool(row.trusted), row.state == "valid") for row in here]
     verdict = judge(given, task.needs, run.settings.grid.tolerance)

@@ -116,6 +116,7 @@ def give(tx: Tx, result: int, node: str, *, now: float, lease: float) -> bool:
 # Looking
 
 _TASK: Final = Prepared(select(tasks).where(tasks.c.id == bindparam("i")))
+_TASK_LOCKED: Final = Prepared(select(tasks).where(tasks.c.id == bindparam("i")).with_for_update())
 _RESULT: Final = Prepared(
     select(
         results.c.id,
@@ -142,8 +143,9 @@ _RESULTS_OF: Final = Prepared(
 )
 
 
-def task(tx: Tx, id: int) -> Any:
-    return _TASK.row(tx, i=id)
+def task(tx: Tx, id: int, *, lock: bool = False) -> Any:
+    """`lock`: nobody else decides about it until the end of the transaction (PostgreSQL; SQLite has one writer anyway)."""
+    return (_TASK_LOCKED if lock else _TASK).row(tx, i=id)
 
 
 def change(tx: Tx, id: int, **columns: Any) -> None:

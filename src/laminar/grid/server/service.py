@@ -163,7 +163,7 @@ class Service:
             refuse(tx, run, row, str(error)[:200], kind=error.reason)
             self._ask_another(tx, run, row.task)
             return Verdict(result=result, state="invalid", reason=error.reason)
-        move(
+        taken = move(
             tx,
             result,
             ResultState.RETURNED,
@@ -174,6 +174,8 @@ class Service:
             norm=admitted.work_norm,
             bytes=len(data),
         )
+        if not taken:
+            return self._repeated(tx, row)
         runs.count(tx, run.id, answers=1, bytes_up=len(data), dense_bytes=4 * run.settings.layout.numel)
         return Verdict(result=result, state="returned")
 
