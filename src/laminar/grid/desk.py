@@ -17,6 +17,11 @@ from typing import Any, Final, Protocol, TypeVar, final
 
 from laminar.grid.db.book import Book, Tx
 
+
+class Harmless(Exception):
+    """An operation refuses, and has written nothing: what others do in the same transaction stays."""
+
+
 MOST: Final = 256  # operations of a transaction
 T = TypeVar("T")
 Operation = Callable[[Tx], T]
@@ -92,7 +97,7 @@ class ThreadDesk:
             return
         try:
             with self.book.transaction() as tx:
-                found = [operation(tx) for operation, _ in some]
+                found = [_outcome(operation, tx) for operation, _ in some]
         except Exception as error:
             if len(some) == 1:
                 some[0][1].set_exception(error)
@@ -103,4 +108,14 @@ class ThreadDesk:
         self.commits += 1
         self.operations += len(some)
         for (_, done), value in zip(some, found, strict=True):
-            done.set_result(value)
+            if isinstance(value, Harmless):
+                done.set_exception(value)
+            else:
+                done.set_result(value)
+
+
+def _outcome(operation: Operation[Any], tx: Tx) -> Any:
+    try:
+        return operation(tx)
+    except Harmless as error:
+        return error

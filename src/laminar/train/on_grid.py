@@ -23,6 +23,7 @@ KEYED: Final = (
     "mode",
     "rounds",
     "local_steps",
+    "task_seconds",
     "quorum",
     "minimum",
     "late",
@@ -39,6 +40,7 @@ class Grid(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     mode: Literal["rounds", "async"] = "rounds"
     rounds: int | None = None  # versions to make; None: as many as the recipe's epochs are
     local_steps: int = 20  # of a task
+    task_seconds: float | None = None  # that a task should take: a node too slow for that is given fewer steps
     quorum: float = 0.8
     deadline: float = 600.0  # seconds that a round waits at most
     minimum: int = 1  # answers that a step is made of at least
@@ -77,6 +79,8 @@ class Grid(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             value = getattr(self, name)
             if not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"strategy.{name} is {value}, but must be seconds above 0")
+        if self.task_seconds is not None and not (self.task_seconds > 0 and math.isfinite(self.task_seconds)):
+            raise ValueError(f"strategy.task_seconds is {self.task_seconds}, but must be seconds above 0")
         if not 0 < self.quorum <= 1:
             raise ValueError(f"strategy.quorum is {self.quorum}, but must be a share of the tasks: above 0 and at most 1")
         if self.minimum > self.workers:

@@ -8,8 +8,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
+import msgspec
 import pytest
 
 from laminar.core.errors import LaminarError
@@ -155,7 +157,7 @@ def test_what_is_not_there_is_said_and_signed(grid: tuple[GridServer, str], meth
     server, url = grid
     found = httpx.request(method, url + path)
     assert found.status_code in (404, 405)
-    message = signing.of_reply("", found.status_code, hashlib.sha256(found.content).hexdigest())
+    message = signing.of_reply("", method, path, "", found.status_code, hashlib.sha256(found.content).hexdigest())
     assert signing.Checker().good(server.key.public, found.headers[signing.SIGNATURE], message)
 
 
@@ -176,6 +178,29 @@ def test_a_server_that_lies_is_not_listened_to(grid: tuple[GridServer, str], tmp
     with pytest.raises(LaminarError, match="was expected") as caught:
         join(Home(tmp_path), url, server.secrets.join, signing.Key.make().public, "n", Limits())
     assert caught.value.code == "L502"
+
+
+@pytest.mark.parametrize("head", [{"content-type": "application/octet-stream"}, {}, {signing.SIGNATURE: "AAAA"}])
+def test_an_answer_that_is_not_signed_is_not_taken(client: Client, head: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    forged = httpx.Response(200, headers=head, content=b'{"tasks":[]}')
+    monkeypatch.setattr(client._http, "request", Mock(return_value=forged))
+    with pytest.raises(Unreachable, match="not the server that this node joined"):
+        client.work(Ask(want=1))
+
+
+def test_an_answer_to_somebody_else_is_not_taken(grid: tuple[GridServer, str], client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another node asks with the nonce of this one, and has what it is answered played to it."""
+    server, url = grid
+    other = Client(url, signing.Key.make(), pinned=server.key.public)
+    other.enrol(server.secrets.join, FACTS)
+    monkeypatch.setattr(signing, "nonce", lambda: "0123456789abcdef")
+    body = msgspec.json.encode(Ask(want=1))
+    heard = httpx.post(url + "/v1/work", content=body, headers=signed(other, "POST", "/v1/work", body, nonce="0123456789abcdef"))
+    assert heard.status_code == 200
+    monkeypatch.setattr(client._http, "request", Mock(return_value=heard))
+    with pytest.raises(Unreachable, match="not the server that this node joined"):
+        client.work(Ask(want=1))
+    other.close()
 
 
 def test_a_node_whose_clock_is_wrong_goes_by_the_servers(

@@ -34,7 +34,7 @@ def test_a_signature_is_of_one_key_and_one_request() -> None:
         signing.of_request("POST", "/v1/work", "2.0", "abcdefgh", "0" * 64),
         signing.of_request("POST", "/v1/work", "1.0", "abcdefgi", "0" * 64),
         signing.of_request("POST", "/v1/work", "1.0", "abcdefgh", "1" * 64),
-        signing.of_reply("abcdefgh", 200, "0" * 64),
+        signing.of_reply("0" * 20, "POST", "/v1/work", "abcdefgh", 200, "0" * 64),
     ):
         assert not checker.good(key.public, signed, changed)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from laminar.grid.db import runs, tasks
+from laminar.grid.population.problem import Clouds
+from laminar.grid.wire.messages import Ask
 from laminar.train.on_grid import Grid
 from tests.torch.grid.crowd import Crowd
 
@@ -168,3 +170,71 @@ def test_a_clock_that_leaps_back_hangs_nothing() -> None:
     made.hall.now += 10_000.0
     made.hall.office.turn()
     assert made.hall.run(made.run).state == "open"
+
+
+@pytest.mark.parametrize(("speed", "steps"), [(32.0, 2), (1.0, 1), (1e6, 8), (0.0, 8)])
+def test_a_task_is_as_large_as_its_node_is_fast(speed: float, steps: int) -> None:
+    made = crowd(local_steps=8, task_seconds=2.0, replicate="always")
+    made.hall.ask(made.ids[0], Ask(want=0, speed=speed))
+    task, check = made.take(0), made.take(1)
+    assert task is not None and task.steps == steps
+    assert check is not None and (check.task, check.steps) == (task.task, steps)  # whoever checks it does as much
+
+
+@pytest.mark.parametrize("mode", ["rounds", "async"])
+def test_a_run_that_was_stopped_goes_on_when_it_is_begun_again(mode: str) -> None:
+    from laminar.grid.server import commands
+
+    made = crowd(mode=mode, quorum=0.5)
+    for number in (0, 1):
+        answered(made, number)
+    made.hall.desk.do(lambda tx: commands.stop(tx, "crowd", made.hall.assimilator, made.hall.now))
+    version = made.hall.run(made.run).version
+    assert made.hall.run(made.run).state == "stopped" and made.take(2) is None
+    assert made.hall.begin("crowd", made.settings, Clouds.first()) == made.run
+    made.play()
+    assert made.hall.run(made.run).version == 6 > version
+
+
+def test_nodes_of_one_owner_alone_are_not_checked_and_do_not_hang() -> None:
+    made = Crowd(["honest"] * 3, Grid(workers=3, rounds=3, local_steps=1, deadline=1e6, lease=60.0), owners=dict.fromkeys(range(3), "lab"))
+    made.play(50)
+    assert made.counts["unchecked"] == 9 and "checks" not in made.counts
+
+
+def test_a_task_about_which_nobody_agrees_fails_and_leaves_nothing_behind() -> None:
+    grid = Grid(workers=1, rounds=1, local_steps=1, deadline=1e6, lease=60.0, replicate="always", attempts=3)
+    made = Crowd(["random"] * 6, grid)
+    for _ in range(20):
+        made.turn()
+    assert made.counts["failed"] >= 1
+    states = made.hall.desk.do(lambda tx: tasks.by_state(tx, made.run))
+    assert states.get("returned", 0) <= 1 and states["late"] >= 3 and made.banned() == []
+
+
+def test_time_goes_on_when_the_clock_has_gone_back() -> None:
+    made = crowd(quorum=1.0, deadline=100.0)
+    answered(made, 0)
+    made.hall.now -= 5000.0
+    made.hall.office.turn()
+    made.hall.now += 101.0
+    made.hall.office.turn()
+    assert made.hall.run(made.run).version == 1
+
+
+def test_who_lies_whenever_it_is_trusted_is_banned() -> None:
+    """Ten good answers that were compared, lies in between that were not, one that is caught; again and again."""
+    from laminar.grid.db import nodes
+
+    made = crowd(nodes=1)
+
+    def cycle(tx: object) -> None:
+        for _ in range(10):
+            nodes.judged(tx, made.ids[0], good=True, compared=True)  # type: ignore[arg-type]
+        for _ in range(9):
+            nodes.judged(tx, made.ids[0], good=True, compared=False)  # type: ignore[arg-type]
+        nodes.judged(tx, made.ids[0], good=False, compared=True)  # type: ignore[arg-type]
+
+    for _ in range(3):
+        made.hall.desk.do(cycle)
+    assert len(made.banned()) == 1

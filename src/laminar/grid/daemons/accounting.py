@@ -47,6 +47,8 @@ def put_back(tx: Tx, run: Run, node: str, result: int, now: float, *, accounted:
         positions, values = read_values(Packet.parse(answer.packet), run.settings.layout, run.settings.grid.compression)
     except (BadAnswer, BadPacket):
         return
+    if not np.isfinite(answer.sketch).all():
+        return
     account = np.zeros(SIZE, np.float32) if answer.head.fresh and not accounted else account_of(tx, run, node)
     if accounted:
         sketcher = sketcher_of(run.settings)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Final, Protocol, final
 
 from laminar.grid.daemons.accounting import keeps_back
-from laminar.grid.daemons.rounds import act, wind_up
+from laminar.grid.daemons.rounds import act, drop, wind_up
 from laminar.grid.db import runs, tasks, uploads, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.db.runs import Run
 from laminar.grid.settings import WORKER, Settings
 from laminar.grid.wire.model_bytes import digest
+from laminar.parallel.aggregate.aggregator import Aggregator
 from laminar.parallel.aggregate.messages import Apply, Finish, Gradient, Joined, Tick
 
 AT_ONCE: Final = 64
@@ -41,6 +42,14 @@ class Assimilator:
         machine = runs.aggregator(tx, run)
         act(tx, run, machine.on(Joined(WORKER, now)), now, self.learn)
         runs.keep_aggregator(tx, run.id, machine, sequence=0)
+
+    def reopen(self, tx: Tx, run: Run, now: float) -> None:
+        """A run that was stopped goes on where it was."""
+        state = runs.aggregator(tx, run).state()
+        machine = Aggregator.load(run.settings.rules, {**state, "finished": False, "open": False, "ends": None})
+        runs.save(tx, run.id, state="open", why="", ended=None)
+        act(tx, run, machine.on(Joined(WORKER, now)), now, self.learn)
+        runs.keep_aggregator(tx, run.id, machine, sequence=run.sequence)
 
     def assimilate(self, tx: Tx, id: int, now: float) -> bool:
         """Take in what is good; True if there may be more to do."""
@@ -74,13 +83,13 @@ class Assimilator:
             return True
         return stepped or len(rows) == AT_ONCE
 
-    def tick(self, tx: Tx, id: int, now: float) -> bool:
-        """A round's time may be up."""
+    def tick(self, tx: Tx, id: int, now: float, *, anyway: bool = False) -> bool:
+        """A round's time may be up. `anyway`: the clock has gone back, and the aggregator is to know."""
         run = runs.get(tx, id, for_update=True)
         if run is None or run.state != "open":
             return False
         machine = runs.aggregator(tx, run)
-        if machine.wakes is None or machine.wakes > now:
+        if not anyway and (machine.wakes is None or machine.wakes > now):
             return False
         act(tx, run, machine.on(Tick(now)), now, self.learn)
         runs.keep_aggregator(tx, id, machine, sequence=run.sequence)
@@ -90,7 +99,7 @@ class Assimilator:
 
     def finish(self, tx: Tx, run: Run, now: float, why: str, state: str = "done") -> None:
         """Nothing more is taken. What waits is given up; what is under way will be late."""
-        fresh = runs.get(tx, run.id)
+        fresh = runs.get(tx, run.id, for_update=True)
         assert fresh is not None
         machine = runs.aggregator(tx, fresh)
         if machine.version < fresh.settings.rounds:  # stopped by somebody: what is held becomes the last step
@@ -98,6 +107,8 @@ class Assimilator:
             runs.keep_aggregator(tx, run.id, machine, sequence=fresh.sequence)
         runs.forget_empty_round(tx, run.id)
         runs.save(tx, run.id, state=state, ended=now, why=why)
+        for row in tasks.to_do(tx, tasks.ASSIMILATE, run=run.id, limit=1 << 20):
+            drop(tx, fresh, row.task, why, now)
         for id in tasks.open_tasks(tx, run.id):
             wind_up(tx, fresh, id, why, now, wait=False)
 

@@ -35,7 +35,7 @@ class Feeder:
         """
         if self._stale or (self._more and len(self._array) < LOW):
             self._array = {one.result: one for one in tasks.waiting(tx, SIZE)}
-            self._stale, self._more = False, len(self._array) == SIZE
+            self._stale, self._more = False, len(self._array) >= SIZE
         near = [one for one, _ in zip(self._array.values(), range(LOOK), strict=False)]
         yield from sorted(near, key=lambda one: (one.fresh, (one.run, one.sample) not in has, one.result))
         yield from [one for one in self._array.values() if one not in near]

@@ -6,9 +6,12 @@ A daemon that fails on a run stops that run, says why, and goes on with the othe
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Collection
 from typing import Final, final
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from laminar.grid.daemons import file_deleter, purger, transitioner, validator, work_generator
 from laminar.grid.daemons.assimilator import Assimilator
@@ -20,6 +23,7 @@ from laminar.grid.desk import Desk
 NAMES: Final = ("work generator", "transitioner", "validator", "assimilator", "file deleter", "purger")
 LOOK: Final = 1.0  # seconds between looks for what nobody says: time, and what other processes have done
 HOUSEKEEPING: Final = 60.0  # seconds between looks at versions and rows that are no longer needed
+PATIENCE: Final = 3  # failures in a row after which a run is paused
 log = logging.getLogger("laminar.grid")
 
 
@@ -40,6 +44,9 @@ class Office:
         self._claim = desk.book.postgres
         self._due: float | None = None  # when time has something to do
         self._tidied = -HOUSEKEEPING
+        self._last = clock()  # to see it go back
+        self._failing: tuple[int, str] | None = None  # the run on which a daemon has just failed, and how
+        self._failures: dict[int, int] = {}  # in a row
         self._wake, self._over = threading.Event(), False
         self._thread: threading.Thread | None = None
 
@@ -75,17 +82,28 @@ class Office:
 
     def turn(self) -> bool:
         """Everything there is to do now; True if there was something."""
+        try:
+            did = self._work()
+        except Exception:
+            self._after_failure()
+            raise
+        self._failures.clear()
+        now = self._clock()
+        if now - self._tidied >= HOUSEKEEPING:
+            self._tidied = now
+            self._desk.do(self._tidy)
+        return did
+
+    def _work(self) -> bool:
         did = False
         while self._desk.do(self._answers) and not self._over:
             did = True
         now = self._clock()
-        if self._due is None or now >= self._due:
-            did |= self._desk.do(self._time)
+        back, self._last = now < self._last - 1, now
+        if self._due is None or not now < self._due <= now + LOOK:
+            did |= self._desk.do(lambda tx: self._time(tx, back=back))
             while self._desk.do(self._answers):
                 did = True
-        if now - self._tidied >= HOUSEKEEPING:
-            self._tidied = now
-            self._desk.do(self._tidy)
         return did
 
     def _answers(self, tx: Tx) -> bool:
@@ -103,19 +121,24 @@ class Office:
                     if fresh is not None and fresh.state == "open" and work_generator.generate(tx, fresh, now):
                         self._told()
             except Exception as error:
-                self._fail(run.id, error)
+                if not _passing(error):
+                    self._failing = run.id, f"{type(error).__name__}: {error}"[:200]
                 raise
         if "file deleter" in self._only:
             file_deleter.delete(tx, now, claim=self._claim)
         return more
 
-    def _fail(self, run: int, error: Exception) -> None:
-        """In a transaction of its own, after this one is undone."""
-        why = f"{type(error).__name__}: {error}"[:200]
-        log.error("run %s is paused: %s", run, why)
-        self._desk.submit(lambda tx: runs.save(tx, run, state="paused", why=why))
+    def _after_failure(self) -> None:
+        """A run on which a daemon fails again and again is paused, and says why; a database that is away comes back."""
+        if self._failing is None:
+            return
+        (run, why), self._failing = self._failing, None
+        self._failures[run] = self._failures.get(run, 0) + 1
+        if self._failures[run] >= PATIENCE:
+            log.error("run %s is paused: %s", run, why)
+            self._desk.do(lambda tx: runs.save(tx, run, state="paused", why=why))
 
-    def _time(self, tx: Tx) -> bool:
+    def _time(self, tx: Tx, *, back: bool = False) -> bool:
         now, did = self._clock(), False
         if self._claim:
             self._told()  # other processes may have made work
@@ -123,8 +146,8 @@ class Office:
             if transitioner.expire(tx, now):
                 did = True
                 self._told()
-            for run in runs.due(tx, now):
-                did |= self._assimilator.tick(tx, run, now)
+            for run in [one.id for one in runs.all_of(tx, "open")] if back else runs.due(tx, now):
+                did |= self._assimilator.tick(tx, run, now, anyway=back)
             if self._feeder is not None and len(self._feeder):
                 self._on_work()  # who may check whom is drawn anew
             due = transitioner.next_time(tx)
@@ -141,3 +164,8 @@ class Office:
         if self._feeder is not None:
             self._feeder.changed()
         self._on_work()
+
+
+def _passing(error: Exception) -> bool:
+    """The database was away, locked or full: nothing that is the run's fault."""
+    return isinstance(error, SQLAlchemyError | OSError | sqlite3.Error) or type(error).__module__.startswith("psycopg")

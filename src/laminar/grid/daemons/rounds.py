@@ -24,7 +24,7 @@ def act(tx: Tx, run: Run, actions: Sequence[Action], now: float, learn: Learn) -
                 learn(tx, run, action, now)
                 stepped, parts = True, len(action.parts)
             case Drop(payload, _, reason):
-                _drop(tx, run, payload, reason, now)
+                drop(tx, run, int(payload), reason, now)
                 runs.add(tx, run.id, {f"dropped {reason}": 1})
             case OpenRound():
                 runs.open_round(
@@ -57,9 +57,9 @@ def wind_up(tx: Tx, run: Run, id: int, why: str, now: float, *, wait: bool) -> N
         end_task(tx, id, TaskState.CANCELLED)
 
 
-def _drop(tx: Tx, run: Run, payload: str, why: str, now: float) -> None:
-    """A payload is a task: all good answers to it are used together, or none."""
-    for row in tasks.results_of(tx, int(payload)):
+def drop(tx: Tx, run: Run, task: int, why: str, now: float) -> None:
+    """The good answers to a task, which are used together or not at all, are not used."""
+    for row in tasks.results_of(tx, task):
         if row.state == "valid" and row.used in (None, "with"):
             put_back(tx, run, row.node, row.id, now, accounted=True)
             tasks.mark(tx, [row.id], used="dropped", tell=row.node, verdict=why, todo=tasks.DELETE)

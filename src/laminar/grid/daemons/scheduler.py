@@ -44,7 +44,12 @@ class Scheduler:
         self._secret = self._dice.getrandbits(63)
         self._about: dict[tuple[int, int], Version] = {}  # of versions
         self._owners: dict[int, int | None] = {}
-        self._company = (0.0, 0)  # until when it holds, and how many nodes are active
+        self._company: dict[int | None, tuple[float, int]] = {}  # until when it holds, and how many nodes are active, beside an owner's
+
+    def forget(self) -> None:
+        """A transaction was undone: what was read or taken in it may never have been."""
+        self._about.clear()
+        self.feeder.changed()
 
     def hand_out(self, tx: Tx, node: Node, ask: Ask, now: float) -> Given:
         if refusal := self._refusal(tx, node, ask, now):
@@ -69,6 +74,7 @@ class Scheduler:
             if not tasks.give(tx, one.result, node.id, now=now, lease=lease):
                 continue  # somebody else has it
             if one.fresh:
+                self._fit(tx, run, node, one)
                 self._decide_check(tx, run, node, one, now)
             found.append(self._task(tx, run, one, lease))
         nodes.seen(tx, node.id, now, speed=ask.speed, available=ask.available, sent=len(found))
@@ -114,24 +120,36 @@ class Scheduler:
         if not one.check or node.trusted:
             return True
         draw = derive(self._secret, one.result, node.id, int(now)) / (1 << 63)
-        return draw * max(1, self._others(tx, now)) < CHECKERS
+        return draw * max(1, self._others(tx, node, now)) < CHECKERS
 
-    def _others(self, tx: Tx, now: float) -> int:
-        """Active nodes beside the one that asks."""
-        if self._company[0] < now:
-            self._company = now + COUNTED, nodes.active(tx, now)
-        return self._company[1] - 1
+    def _others(self, tx: Tx, node: Node, now: float) -> int:
+        """Active nodes that could check this one: not itself, and none of its owner's."""
+        owner = self._owner(tx, node.token)
+        until, count = self._company.get(owner, (now, 0))
+        if not now < until <= now + COUNTED:
+            count = nodes.active(tx, now, beside=owner)
+            self._company[owner] = now + COUNTED, count
+        return count - 1 if owner is None else count
 
     def _decide_check(self, tx: Tx, run: Run, node: Node, one: Waiting, now: float) -> None:
         if not must_check(node.streak, self._dice.random(), run.settings.grid.replicate, trusted=node.trusted):
             return
-        if self._others(tx, now) < 1:
+        if self._others(tx, node, now) < 1:
             runs.count(tx, run.id, unchecked=1)  # there is nobody to compare with
             return
         tasks.change(tx, one.task, needs=2, attempts=2)
         tasks.another(tx, one.task, run.id, priority=tasks.CHECK, check=True)
         runs.count(tx, run.id, checks=1)
         self.feeder.changed()
+
+    @staticmethod
+    def _fit(tx: Tx, run: Run, node: Node, one: Waiting) -> None:
+        """A task is as large as its first node is fast; whoever does it again does as much."""
+        how = run.settings.grid
+        if how.task_seconds is not None and node.speed > 0:
+            steps = int(node.speed * how.task_seconds / run.settings.recipe.batch)
+            if steps < how.local_steps:
+                tasks.change(tx, one.task, steps=max(1, min(steps, tasks.task(tx, one.task).steps)))
 
     @staticmethod
     def _lease(run: Run, node: Node) -> float:

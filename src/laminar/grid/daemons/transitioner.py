@@ -34,7 +34,7 @@ def again(tx: Tx, run: Run, id: int, now: float) -> None:
     rounds = run.settings.grid.mode == "rounds"
     over = run.state not in ("open", "paused") or (rounds and run.round != task.round)
     if not over:
-        replace(tx, run, id, rows, needs=task.needs)
+        replace(tx, run, id, rows, now, needs=task.needs)
     else:
         wind_up(tx, run, id, "its round is over", now, wait=False)
 

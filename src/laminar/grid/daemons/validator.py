@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from laminar.grid.daemons.accounting import put_back
-from laminar.grid.db import nodes, runs, tasks
+from laminar.grid.daemons.accounting import keeps_back, put_back
+from laminar.grid.db import nodes, runs, tasks, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.db.moves import end_task, move
 from laminar.grid.db.runs import Run
@@ -38,7 +38,7 @@ def _task(tx: Tx, run: Run, id: int, now: float) -> bool:
     given = [Given(row.id, row.node, np.frombuffer(row.sketch, "<f4"), bool(row.trusted), row.state == "valid") for row in here]
     verdict = judge(given, task.needs, run.settings.grid.tolerance)
     if verdict.how == "waits":
-        return _wait(tx, run, task, rows, verdict)
+        return _wait(tx, run, task, rows, verdict, now)
     first = bool(task.state == TaskState.OPEN.value)
     work = task.steps * run.settings.recipe.batch
     compared = verdict.how != "alone"
@@ -48,7 +48,7 @@ def _task(tx: Tx, run: Run, id: int, now: float) -> bool:
         if row.id in verdict.good:
             _good(tx, run, row, verdict, now, first=first, credit=work, compared=compared)
         else:
-            refuse(tx, run, row, "disagrees with the other answers to its task", kind="disagrees")
+            refuse(tx, run, row, "disagrees with the other answers to its task", now, kind="disagrees")
     if first:
         end_task(tx, id, TaskState.DONE)
         tasks.mark(tx, [next(row.id for row in here if row.id in verdict.good)], todo=tasks.ASSIMILATE)
@@ -65,29 +65,35 @@ def _good(tx: Tx, run: Run, row: Any, verdict: Verdict, now: float, *, first: bo
     runs.count(tx, run.id, valid=1, **({"compared": 1} if compared else {}))
 
 
-def refuse(tx: Tx, run: Run, row: Any, why: str, *, kind: str) -> None:
+def refuse(tx: Tx, run: Run, row: Any, why: str, now: float, *, kind: str) -> None:
     """An answer is wrong: its node answers for it, and the task needs another, unless it has a good one."""
     if move(tx, row.id, ResultState.INVALID, verdict=why, todo=tasks.DELETE, tell=row.node):
         nodes.judged(tx, row.node, good=False, compared=True)
+        if keeps_back(run):
+            versions.keep_account(tx, run.id, row.node, b"", now)  # its node begins anew
         runs.add(tx, run.id, {"invalid": 1, f"refused {kind}": 1})
 
 
-def _wait(tx: Tx, run: Run, task: Any, rows: list[Any], verdict: Verdict) -> bool:
+def _wait(tx: Tx, run: Run, task: Any, rows: list[Any], verdict: Verdict, now: float) -> bool:
     """Answers are missing, or do not agree. See that one comes."""
     if verdict.needs != task.needs:
         tasks.change(tx, task.id, needs=verdict.needs)
         runs.count(tx, run.id, disagreements=1)
-    return replace(tx, run, task.id, rows, needs=verdict.needs)
+    return replace(tx, run, task.id, rows, now, needs=verdict.needs)
 
 
-def replace(tx: Tx, run: Run, id: int, rows: list[Any], *, needs: int) -> bool:
+def replace(tx: Tx, run: Run, id: int, rows: list[Any], now: float, *, needs: int) -> bool:
     """See that there are as many results as answers are needed; True if there are new ones. A task may fail for good."""
     alive = sum(row.state in ("unsent", "in progress", "returned") for row in rows)
     task = tasks.task(tx, id)
     if task.state != TaskState.OPEN.value or alive >= needs:
         return False
     if task.attempts >= run.settings.grid.attempts:
-        if not alive:
+        if not any(row.state in ("unsent", "in progress") for row in rows):
+            for row in rows:  # nobody is blamed, and nothing is lost that compression could keep
+                if row.state == "returned":
+                    put_back(tx, run, row.node, row.id, now, accounted=True)
+                    move(tx, row.id, ResultState.LATE, verdict="its task has failed", used="dropped", todo=tasks.DELETE, tell=row.node)
             end_task(tx, id, TaskState.FAILED)
             runs.count(tx, run.id, failed=1)
         return False

@@ -33,6 +33,7 @@ class Book:
         self.engine = engine
         self._connection: Connection | None = None  # kept: taking one out of a pool costs as much as a statement
         self.before_commit: list[Callable[[Tx], None]] = []
+        self.rolled_back: list[Callable[[], None]] = []  # who remembers something of what was written forgets it
         self.hook: Hook | None = None  # called with every statement before it is executed: a test may raise there
 
     @classmethod
@@ -100,6 +101,8 @@ class Book:
         except BaseException:
             self._connection.close()  # a database that was restarted is asked anew
             self._connection = None
+            for undo in self.rolled_back:
+                undo()
             raise
 
     def close(self) -> None:

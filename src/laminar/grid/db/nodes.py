@@ -134,12 +134,16 @@ def moved_bytes(tx: Tx, id: str, now: float, *, down: int = 0, up: int = 0) -> N
 
 
 _DOUBLE: Final = case((nodes.c.quota * 2 > LARGEST_QUOTA, LARGEST_QUOTA), else_=nodes.c.quota * 2)
-_HALF: Final = case((nodes.c.quota < 4, 1), else_=nodes.c.quota / 2)
+_HALF: Final = case((nodes.c.quota < 4, 1), else_=nodes.c.quota // 2)
 _GOOD: Final = Prepared(
     update(nodes)
     .where(nodes.c.id == bindparam("i"))
     .values(
-        valid=nodes.c.valid + 1, streak=nodes.c.streak + bindparam("longer"), credit=nodes.c.credit + bindparam("earned"), quota=_DOUBLE
+        valid=nodes.c.valid + 1,
+        agreed=nodes.c.agreed + bindparam("longer"),
+        streak=nodes.c.streak + bindparam("longer"),
+        credit=nodes.c.credit + bindparam("earned"),
+        quota=_DOUBLE,
     )
 )
 _BAD: Final = Prepared(update(nodes).where(nodes.c.id == bindparam("i")).values(invalid=nodes.c.invalid + 1, streak=0, quota=_HALF))
@@ -147,7 +151,7 @@ _LOST: Final = Prepared(update(nodes).where(nodes.c.id == bindparam("i")).values
 _ITS: Final = select(results.c.task).where(results.c.node == bindparam("i"), results.c.state == "valid", results.c.verdict == "agreed")
 _AGREED: Final = select(results.c.node).where(results.c.task.in_(_ITS), results.c.state == "valid", results.c.node != bindparam("i"))
 _DOUBT: Final = Prepared(update(nodes).where(nodes.c.id.in_(_AGREED)).values(streak=0))  # who agreed with a liar is checked again
-_RECORD: Final = Prepared(select(nodes.c.invalid, nodes.c.valid, nodes.c.banned).where(nodes.c.id == bindparam("i")))
+_RECORD: Final = Prepared(select(nodes.c.invalid, nodes.c.agreed, nodes.c.banned).where(nodes.c.id == bindparam("i")))
 
 
 def judged(tx: Tx, id: str, *, good: bool, compared: bool, credit: float = 0.0, ban_after: int = 3) -> None:
@@ -157,8 +161,9 @@ def judged(tx: Tx, id: str, *, good: bool, compared: bool, credit: float = 0.0, 
         return
     _BAD.change(tx, i=id)
     row = _RECORD.row(tx, i=id)
-    if row.banned is None and row.invalid >= ban_after and row.invalid * 10 > row.valid:
-        ban(tx, id, f"{row.invalid} of its answers were wrong, {row.valid} good")
+    # only answers that were compared speak for a node: one that lies whenever it is trusted has many others
+    if row.banned is None and row.invalid >= ban_after and row.invalid * 20 > row.agreed:
+        ban(tx, id, f"{row.invalid} of its answers were wrong, {row.agreed} compared and good")
         _DOUBT.change(tx, i=id)
 
 
@@ -177,8 +182,16 @@ def ban(tx: Tx, id: str, why: str | None) -> bool:
 _ACTIVE: Final = Prepared(select(func.count()).select_from(nodes).where(nodes.c.seen > bindparam("then"), nodes.c.banned.is_(None)))
 
 
-def active(tx: Tx, now: float) -> int:
-    return int(_ACTIVE.value(tx, then=now - ACTIVE))
+_BESIDE: Final = Prepared(
+    select(func.count())
+    .select_from(nodes)
+    .where(nodes.c.seen > bindparam("then"), nodes.c.banned.is_(None), nodes.c.token != bindparam("owner"))
+)
+
+
+def active(tx: Tx, now: float, *, beside: int | None = None) -> int:
+    """Nodes that were heard of lately; `beside`: not those that came with this token."""
+    return int(_ACTIVE.value(tx, then=now - ACTIVE) if beside is None else _BESIDE.value(tx, then=now - ACTIVE, owner=beside))
 
 
 def everyone(tx: Tx) -> list[dict[str, Any]]:

@@ -56,6 +56,7 @@ nodes = Table(
     Column("available", Float, nullable=False, default=1.0),
     Column("streak", Integer, nullable=False, default=0),  # answers in a row that were compared and found good
     Column("valid", Integer, nullable=False, default=0),
+    Column("agreed", Integer, nullable=False, default=0),  # of these, compared with others
     Column("invalid", Integer, nullable=False, default=0),
     Column("lost", Integer, nullable=False, default=0),
     Column("quota", Integer, nullable=False),  # tasks that it may have in a day

@@ -70,11 +70,11 @@ _WAITING: Final = Prepared(
     select(results.c.id, results.c.task, results.c.run, tasks.c.sample, results.c.priority, results.c.check)
     .join(tasks, tasks.c.id == results.c.task)
     .join(runs, runs.c.id == results.c.run)
-    .where(results.c.state == S.UNSENT.value, runs.c.state == "open")
-    .order_by(results.c.priority.desc(), results.c.id)
+    .where(results.c.state == S.UNSENT.value, runs.c.state == "open", results.c.priority == bindparam("p"))
+    .order_by(results.c.id)
     .limit(bindparam("most"))
 )
-_UNSENT: Final = Prepared(_COUNT.where(results.c.run == bindparam("r"), results.c.state == S.UNSENT.value))
+_UNSENT: Final = Prepared(_COUNT.where(results.c.run == bindparam("r"), results.c.state == S.UNSENT.value, results.c.priority == FIRST))
 _MINE: Final = Prepared(
     select(results.c.id, results.c.task, results.c.run, results.c.lease, results.c.sent)
     .where(results.c.node == bindparam("n"), results.c.state == S.IN_PROGRESS.value)
@@ -90,10 +90,13 @@ _HAD_BY_OWNER: Final = Prepared(
 
 
 def waiting(tx: Tx, limit: int) -> list[Waiting]:
-    return [Waiting(row.id, row.task, row.run, row.sample, row.priority == FIRST, bool(row.check)) for row in _WAITING.rows(tx, most=limit)]
+    """What was lost first, then checks, then fresh ones; of each so many, for checks that nobody may take must not hide the rest."""
+    rows = [row for priority in (AGAIN, CHECK, FIRST) for row in _WAITING.rows(tx, p=priority, most=limit)]
+    return [Waiting(row.id, row.task, row.run, row.sample, row.priority == FIRST, bool(row.check)) for row in rows]
 
 
 def unsent(tx: Tx, run: int) -> int:
+    """Fresh tasks that wait."""
     return int(_UNSENT.value(tx, r=run))
 
 

@@ -72,11 +72,13 @@ class Client:
         return self._ask("POST", "/v1/work", asked, type=Work, timeout=TIMEOUT + asked.wait)
 
     def file(self, sha256: str) -> bytes:
-        return self._send("GET", f"/v1/files/{sha256}").content
+        return self._send("GET", f"/v1/files/{sha256}", signed=False).content
 
     def version(self, run: str, number: int, base: int | None) -> bytes:
         """Refusal with the error `base` where the difference cannot be had."""
-        return self._send("GET", f"/v1/runs/{_quoted(run)}/versions/{number}" + (f"?from={base}" if base is not None else "")).content
+        return self._send(
+            "GET", f"/v1/runs/{_quoted(run)}/versions/{number}" + (f"?from={base}" if base is not None else ""), signed=False
+        ).content
 
     def answer(self, result: int, data: bytes) -> Verdict:
         """In pieces where it is large; what the server has already is not sent again."""
@@ -113,7 +115,10 @@ class Client:
         except msgspec.DecodeError as error:
             raise Unreachable(f"{self.url} says something that is no answer: {error}") from error
 
-    def _send(self, method: str, path: str, body: Any = None, *, timeout: float = TIMEOUT, again: bool = True) -> httpx.Response:
+    def _send(
+        self, method: str, path: str, body: Any = None, *, timeout: float = TIMEOUT, again: bool = True, signed: bool = True
+    ) -> httpx.Response:
+        """Not `signed`: bytes whose digest is known from a message that was."""
         content = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
         stamp, nonce = f"{time.time() + self._off:.3f}", signing.nonce()
         message = signing.of_request(method, path, stamp, nonce, hashlib.sha256(content).hexdigest())
@@ -122,8 +127,8 @@ class Client:
             response = self._http.request(method, path, content=content, headers=headers, timeout=timeout)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unreachable(f"{self.url}: {str(error) or error.__class__.__name__}") from error
-        if response.status_code >= 400 or signing.SIGNATURE in response.headers or "json" in response.headers.get("content-type", ""):
-            self._check(response, nonce)
+        if signed or response.status_code >= 400:
+            self._check(response, method, path, nonce)
         if response.status_code < 400:
             return response
         try:
@@ -132,15 +137,15 @@ class Client:
             raise Unreachable(f"{self.url} answers {response.status_code}") from None
         if problem.error == "clock" and again:
             self._off = problem.now - time.time()
-            return self._send(method, path, body, timeout=timeout, again=False)
+            return self._send(method, path, body, timeout=timeout, again=False, signed=signed)
         if response.status_code >= 500 or problem.error in ("rate", "slow", "gone"):
             raise Unreachable(f"{self.url}: {problem.message}")
         raise Refusal(response.status_code, problem)
 
-    def _check(self, response: httpx.Response, nonce: str) -> None:
+    def _check(self, response: httpx.Response, method: str, target: str, nonce: str) -> None:
         if self.pinned is None:
             return
-        message = signing.of_reply(nonce, response.status_code, hashlib.sha256(response.content).hexdigest())
+        message = signing.of_reply(self.node, method, target, nonce, response.status_code, hashlib.sha256(response.content).hexdigest())
         if not self._checker.good(self.pinned, response.headers.get(signing.SIGNATURE, ""), message):
             raise Unreachable(f"what answers at {self.url} ({response.status_code}) is not the server that this node joined")
 

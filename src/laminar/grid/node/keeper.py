@@ -147,7 +147,7 @@ class Keeper:
                     continue
                 try:
                     self._turn()
-                except Unreachable as error:
+                except (Unreachable, OSError, msgspec.DecodeError) as error:
                     wait = self._backoff.failed()
                     self._tell(f"{error}; again in {wait:.0f} s")
                     self._stop.wait(wait)
@@ -262,7 +262,7 @@ class Keeper:
 
     def _give_back(self, task: Task, why: str) -> None:
         self._tell(f"task {task.task}: {why}")
-        self._cannot.append((task.result, why[:200]))
+        self._cannot.append((task.result, " ".join(why.split())[:200]))
         self._home.forget_task(task.result)
         self._home.answer_path(task.result).unlink(missing_ok=True)
         self._stop.wait(self._backoff.failed())
@@ -278,6 +278,11 @@ class Keeper:
                 wait = self._backoff.failed()
                 self._tell(f"{error}; again in {wait:.0f} s")
                 self._stop.wait(wait)
+            except Refusal as error:
+                if error.error in ("banned", "unknown", "token"):
+                    raise
+                self._give_back(task, str(error))
+                return
         else:
             return
         self._backoff.worked()
@@ -324,7 +329,7 @@ class Keeper:
             if not home.has_file(sha256):
                 home.keep_file(sha256, self._client.file(sha256))
         path = home.version_path(task.run, task.version.number)
-        if not path.exists() or path.stat().st_size != task.version.size:
+        if not path.exists() or model_bytes.digest(path.read_bytes()) != task.version.sha256:
             self._fetch_version(task)
         self._take_over(task.run, about)
         if task.sample is not None:

@@ -31,7 +31,9 @@ class Hall:
         self.feeder = Feeder()
         self.learner = learner
         self.assimilator = Assimilator(learner)
-        self.service = Service("population", Scheduler(self.feeder, random.Random(seed)), self.clock)
+        scheduler = Scheduler(self.feeder, random.Random(seed))
+        self.book.rolled_back.append(scheduler.forget)
+        self.service = Service("population", scheduler, self.clock)
         self.office = Office(self.desk, self.assimilator, self.clock, feeder=self.feeder)
         self._tokens: dict[str, str] = {}  # by owner; "": anybody's
 

@@ -36,7 +36,7 @@ def begin(tx: Tx, asked: Begin, learner: Learner, now: float) -> dict[str, Any]:
         if before.settings != asked.settings or before.about != asked.about:
             raise Denied(409, "run", f"there is a run '{asked.name}' with other settings")
         if before.state == "stopped":
-            runs.save(tx, before.id, state="open", why="", ended=None)
+            Assimilator(learner).reopen(tx, before, now)
         return {"name": asked.name, "version": before.version, "state": "open" if before.state == "stopped" else before.state}
     about = versions.get_file(tx, asked.about)
     first = versions.get_file(tx, asked.version)

@@ -79,21 +79,20 @@ class Gate:
         if told is not None and (not told.isdigit() or int(told) > limit):
             raise Denied(413, "size", f"{told} bytes, but {limit} are allowed")
         parts: list[bytes] = []
-        size = 0
-        stream = request.stream().__aiter__()
-        while True:
-            try:
-                part = await asyncio.wait_for(anext(stream), STALL)
-            except StopAsyncIteration:
-                return b"".join(parts)
-            except TimeoutError:
-                raise Denied(408, "slow", f"no byte for {STALL:g} s") from None
-            except ClientDisconnect:
-                raise Denied(400, "gone", "the line broke") from None
-            size += len(part)
-            if size > limit:
-                raise Denied(413, "size", f"more than {limit} bytes")
-            parts.append(part)
+        size, clock = 0, asyncio.get_running_loop().time
+        try:
+            async with asyncio.timeout(STALL) as patience:
+                async for part in request.stream():
+                    patience.reschedule(clock() + STALL)
+                    size += len(part)
+                    if size > limit:
+                        raise Denied(413, "size", f"more than {limit} bytes")
+                    parts.append(part)
+        except TimeoutError:
+            raise Denied(408, "slow", f"no byte for {STALL:g} s") from None
+        except ClientDisconnect:
+            raise Denied(400, "gone", "the line broke") from None
+        return b"".join(parts)
 
     def stranger(self, request: Request) -> None:
         """Before a stranger is listened to."""
@@ -104,8 +103,7 @@ class Gate:
         """The request's nonce, if the node that it names has signed it just now. Denied otherwise."""
         head = request.headers
         stamp, nonce, signature = (head.get(name, "") for name in (signing.TIME, signing.NONCE, signing.SIGNATURE))
-        target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        message = signing.of_request(request.method, target, stamp, nonce, hashlib.sha256(body).hexdigest())
+        message = signing.of_request(request.method, target_of(request), stamp, nonce, hashlib.sha256(body).hexdigest())
         if not self._checker.good(key, signature, message):
             self.stranger(request)
             raise Denied(401, "signature", f"the request is not signed by node {node}")
@@ -136,6 +134,12 @@ class Gate:
 
     def count(self, error: str) -> None:
         self.refused[error] = self.refused.get(error, 0) + 1
+
+
+def target_of(request: Request) -> str:
+    """Path and query, as they stand in the request."""
+    path = request.scope.get("raw_path", b"").decode("ascii", "replace") or request.url.path
+    return path + (f"?{request.url.query}" if request.url.query else "")
 
 
 def _bearer(request: Request) -> str:

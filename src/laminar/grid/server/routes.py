@@ -17,7 +17,7 @@ from laminar import __version__
 from laminar.grid.db import nodes, runs, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.desk import Desk
-from laminar.grid.server.gate import SMALL, Gate
+from laminar.grid.server.gate import SMALL, Gate, target_of
 from laminar.grid.server.service import Denied, Service
 from laminar.grid.wire import model_bytes, signing
 from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Problem, Received, Work
@@ -77,15 +77,16 @@ class NodeRoutes:
 
     def reply(self, request: Request, message: Any, status: int = 200) -> Response:
         body = msgspec.json.encode(message)
-        nonce = request.headers.get(signing.NONCE, "")[:64]
-        signature = self._key.sign(signing.of_reply(nonce, status, hashlib.sha256(body).hexdigest()))
-        return Response(body, status, {signing.SIGNATURE: signature}, JSON)
+        return Response(body, status, {signing.SIGNATURE: self._signature(request, status, body)}, JSON)
+
+    def _signature(self, request: Request, status: int, body: bytes) -> str:
+        node, nonce = (request.headers.get(name, "")[:64] for name in (signing.NODE, signing.NONCE))
+        message = signing.of_reply(node, request.method, target_of(request), nonce, status, hashlib.sha256(body).hexdigest())
+        return self._key.sign(message)
 
     def signed_bytes(self, request: Request, data: bytes) -> Response:
         """Of which no message says what they are."""
-        nonce = request.headers.get(signing.NONCE, "")[:64]
-        signature = self._key.sign(signing.of_reply(nonce, 200, hashlib.sha256(data).hexdigest()))
-        return Response(data, 200, {signing.SIGNATURE: signature}, BYTES)
+        return Response(data, 200, {signing.SIGNATURE: self._signature(request, 200, data)}, BYTES)
 
     async def do(self, operation: Callable[[Tx], T]) -> T:
         return await asyncio.wrap_future(self._desk.submit(operation))

@@ -86,7 +86,9 @@ class GridServer:
         self._server: _Server | None = None
         only = NAMES if options.daemons else ()
         self.office = Office(self.desk, assimilator, clock, feeder=feeder, on_work=self._there_is_work, only=only)
-        self.service = Service(options.name, Scheduler(feeder, bytes_a_day=options.bytes_a_day), clock)
+        scheduler = Scheduler(feeder, bytes_a_day=options.bytes_a_day)
+        book.rolled_back.append(scheduler.forget)
+        self.service = Service(options.name, scheduler, clock)
         gate = self.gate = Gate(clock, admin=self.secrets.admin, view=self.secrets.view, limit=LIMIT)
         self._routes = NodeRoutes(self.service, self.desk, gate, self.key, clock, self.office.wake)
 

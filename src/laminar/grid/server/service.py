@@ -22,6 +22,7 @@ from laminar.grid.db.moves import move
 from laminar.grid.db.nodes import Node
 from laminar.grid.db.runs import Run
 from laminar.grid.db.schema import results
+from laminar.grid.desk import Harmless
 from laminar.grid.states import ResultState, TaskState
 from laminar.grid.trust import accounts
 from laminar.grid.trust.admission import Admitted, Refused, Wanted, admit, usual_norm
@@ -34,8 +35,8 @@ NOTHING: Final = np.zeros(SIZE, np.float32)
 REFRESH: Final = 64  # answers between two looks at them
 
 
-class Denied(Exception):
-    """A request that is refused, with an HTTP status and a name."""
+class Denied(Harmless):
+    """A request that is refused, with an HTTP status and a name, before anything was written for it."""
 
     def __init__(self, status: int, error: str, message: str) -> None:
         super().__init__(message)
@@ -154,13 +155,15 @@ class Service:
         assert run is not None
         if why := self._too_late(run, row):
             put_back(tx, run, id, result, now, accounted=False)
-            return self._late(tx, row, why)
+            said = self._late(tx, row, why)
+            self._ask_another(tx, run, row.task)  # what waits to be compared with it need not wait any longer
+            return said
         known = self._of(tx, run)
         try:
             admitted = admit(data, self._wanted(run, row, known))
             self._account(tx, run, node, admitted, now)
         except Refused as error:
-            refuse(tx, run, row, str(error)[:200], kind=error.reason)
+            refuse(tx, run, row, str(error)[:200], now, kind=error.reason)
             self._ask_another(tx, run, row.task)
             return Verdict(result=result, state="invalid", reason=error.reason)
         taken = move(
@@ -224,7 +227,8 @@ class Service:
         sketcher, answer = sketcher_of(run.settings), admitted.answer
         packet = sketcher.of(admitted.values) if admitted.positions is None else sketcher.of_some(admitted.positions, admitted.values)
         before = NOTHING if answer.head.fresh or not keeps_back(run) else account_of(tx, run, node.id)
-        momentum = run.settings.gradients and bool(run.settings.recipe.settings().get("momentum"))
+        inside = run.settings.gradients and run.settings.grid.compression.needs_sgd
+        momentum = inside and bool(run.settings.recipe.settings().get("momentum"))
         checked = accounts.check(before, answer.sketch, packet, admitted.norm, exact=not momentum)
         if checked.wrong:
             raise Refused("account", checked.wrong)

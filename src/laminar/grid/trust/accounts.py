@@ -22,6 +22,7 @@ import numpy as np
 from laminar.grid.wire.sketch import SIZE, Sketch
 
 DEVIATIONS: Final = 6.0  # of the noise
+LARGEST: Final = 1e18
 SLACK: Final = 0.25  # of |p|^2: what rounding to 16 or 8 bits may do
 
 
@@ -33,9 +34,11 @@ class Checked:
 
 def check(account: Sketch, work: Sketch, packet: Sketch, packet_norm: float, *, exact: bool = True) -> Checked:
     """`packet_norm`: of the values themselves, which are all here. Not `exact`: there is momentum in packets, so only directions count."""
-    before = account + work
+    before = account.astype(np.float64) + work
     size = math.sqrt(float(np.dot(before, before)))
-    after = before - packet
+    after = (before - packet).astype(np.float32)
+    if not (math.isfinite(size) and size < LARGEST and np.isfinite(after).all()):
+        return Checked(after, "what the node would have to have kept back is not finite")
     if packet_norm == 0:
         return Checked(after, "")
     found, wanted = float(np.dot(before, packet)), packet_norm**2

@@ -20,7 +20,9 @@ from laminar.train.compression import AnyCompression
 
 Reason = Literal["schema", "other result", "other version", "steps", "packet", "buffers", "not finite", "norm", "account"]
 NORMS: Final = 10.0  # times the usual size of an answer
+KEPT: Final = 5.0  # times as large as the work: a packet may have in it what was kept back before
 ENOUGH: Final = 8  # answers after which the usual size is known
+LARGEST_BUFFER: Final = float(np.finfo(np.float32).max)
 LARGEST_LOSS: Final = 1e30
 
 
@@ -81,8 +83,10 @@ def admit(data: bytes | memoryview, wanted: Wanted) -> Admitted:
             raise Refused("not finite", f"{what} has a value that is not finite")
     if not (math.isfinite(head.loss) and abs(head.loss) < LARGEST_LOSS):
         raise Refused("not finite", f"the loss is {head.loss}")
-    if wanted.usual is not None and max(work, 0.0) > NORMS * wanted.usual:
-        raise Refused("norm", f"the change is {work / wanted.usual:.1f} times as large as is usual")
+    if wanted.usual is not None and max(work, norm / KEPT) > NORMS * wanted.usual:
+        raise Refused("norm", f"the change is {max(work, norm) / wanted.usual:.1f} times as large as is usual")
+    if numbers["a buffer"] > LARGEST_BUFFER:
+        raise Refused("not finite", "a buffer has a value that float32 cannot hold")
     return Admitted(answer, positions, values, norm, work)
 
 

@@ -14,6 +14,7 @@ PROTOCOL: Final = 1
 Sha = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 NodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
 Name = Annotated[str, Meta(min_length=1, max_length=80, pattern="^[^\\x00-\\x1f\\x7f]+$")]
+Line = Annotated[str, Meta(max_length=200, pattern="^[^\\x00-\\x1f\\x7f]*$")]  # of a stranger, for somebody's terminal
 Short = Annotated[str, Meta(max_length=200)]
 Count = Annotated[int, Meta(ge=0, le=1 << 50)]
 Arrived = Literal["returned", "valid", "invalid", "late"]  # what an answer may be when it has come
@@ -59,7 +60,7 @@ class Ask(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     holds: Annotated[list[int], Meta(max_length=64)] = []  # results that it is at: others that it was given have got lost on the way
     speed: Annotated[float, Meta(ge=0, le=1e12)] = 0.0  # samples a second; 0: not known yet
     available: Annotated[float, Meta(ge=0, le=1)] = 1.0  # share of the time in which it works
-    cannot: Annotated[list[tuple[int, Short]], Meta(max_length=64)] = []  # results that it gives back, and why
+    cannot: Annotated[list[tuple[int, Line]], Meta(max_length=64)] = []  # results that it gives back, and why
     facts: Facts | None = None  # when they have changed
 
 

@@ -89,9 +89,9 @@ def of_request(method: str, target: str, time: str, nonce: str, body_sha256: str
     return REQUEST + "\n".join((method, target, time, nonce, body_sha256)).encode()
 
 
-def of_reply(nonce: str, status: int, body_sha256: str) -> bytes:
-    """The bytes that the server signs."""
-    return REPLY + f"{nonce}\n{status}\n{body_sha256}".encode()
+def of_reply(node: str, method: str, target: str, nonce: str, status: int, body_sha256: str) -> bytes:
+    """The bytes that the server signs: whom it answers, and what."""
+    return REPLY + f"{node}\n{method}\n{target}\n{nonce}\n{status}\n{body_sha256}".encode()
 
 
 def nonce() -> str:
