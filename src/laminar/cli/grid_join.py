@@ -49,6 +49,7 @@ def run(
 
     limits = owner.read(cpu=cpu, memory=memory, only_idle=only_idle, hours=hours, battery=battery)
     place = Home(home or default_home())
+    place.take()
     called = name or platform.node() or "node"
     client: Client = join(place, url, token, key, called, limits, ca)
     be_modest()

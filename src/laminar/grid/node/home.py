@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, final
 
 import msgspec
+from filelock import FileLock, Timeout
 
 from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
@@ -140,6 +141,16 @@ class Home:
         return None
 
     # The owner
+
+    def take(self) -> None:
+        """L503 if another process is this node already. Held until this process ends, however it ends."""
+        self._lock = FileLock(self.root / "lock")
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise LaminarError(
+                "L503", f"another process is the node in {self.root} already", hint="end it, or give this one another --home"
+            ) from None
 
     @property
     def paused(self) -> bool:

@@ -31,7 +31,7 @@ from laminar.grid.wire.messages import About, Ask, Facts, Task
 
 WAIT: Final = 20.0  # seconds that the server may hold a request
 LOOK: Final = 0.5  # seconds between looks at the machine
-STARTING: Final = 120.0
+NEW_GROUP: Final = 0x200  # CREATE_NEW_PROCESS_GROUP of Windows
 Tell = Callable[[str], None]
 
 
@@ -59,9 +59,8 @@ class Computer:
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
         self._lines = queue.SimpleQueue()
         # in a session of its own: Ctrl-C is for the keeper
-        self._process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=os.name == "posix"
-        )
+        apart: dict[str, Any] = {"start_new_session": True} if os.name == "posix" else {"creationflags": NEW_GROUP}
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, **apart)
         threading.Thread(target=self._read, args=(self._process, self._lines), daemon=True).start()
 
     @staticmethod

@@ -19,6 +19,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from laminar.core import atomic
+from laminar.core.errors import LaminarError
 from laminar.data.dataset import Dataset
 from laminar.data.open import open_data
 from laminar.grid.compressor import compressor_of
@@ -119,8 +120,9 @@ class Worker:
                 saved.pop(TAG, None)
                 if saved:
                     made.load(saved)
-            except (SafetensorError, OSError):
+            except (SafetensorError, OSError, LaminarError):  # damaged, or of another kind: begin anew
                 path.unlink(missing_ok=True)
+                made = compressor_of(trainer.recipe, trainer.layout, gradients=trainer.about.gradients)
             self._compressors[run] = made
             return made, not made.state()
         return self._compressors[run], not self._compressors[run].state()

@@ -30,7 +30,9 @@ def main() -> None:
     from laminar.grid.node.home import Home
     from laminar.grid.node.worker import Worker
     from laminar.grid.wire.messages import Task
+    from laminar.parallel.crew import die_with
 
+    die_with(os.getppid())
     keep_freed_memory()
     torch.set_num_threads(threads)
     worker = Worker(Home(home))
@@ -60,12 +62,14 @@ class Pace:
     """Works a share of the time: after a step it sleeps as long as the rest of the share says."""
 
     def __init__(self, share: float) -> None:
-        self._share, self._last = share, time.monotonic()
+        self._share, self._last, self._parent = share, time.monotonic(), os.getppid()
 
     def pause(self) -> None:
+        if os.getppid() != self._parent:
+            os._exit(0)  # nobody minds the owner any more
         if self._share < 1:
             worked = time.monotonic() - self._last
-            time.sleep(min(1.0, worked * (1 / self._share - 1)))
+            time.sleep(worked * (1 / self._share - 1))
         self._last = time.monotonic()
 
 

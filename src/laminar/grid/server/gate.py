@@ -21,6 +21,8 @@ from laminar.grid.wire import signing
 SKEW: Final = 300.0  # seconds that a node's clock may be wrong
 SMALL: Final = 64 << 10  # bytes of a body that is no answer
 STALL: Final = 20.0  # seconds without a byte of a body
+LONGEST: Final = 60.0  # seconds for a body, and more
+SLOWEST: Final = 64 << 10  # bytes a second that a large one must come with
 NONCES: Final = 200_000
 
 
@@ -80,16 +82,17 @@ class Gate:
             raise Denied(413, "size", f"{told} bytes, but {limit} are allowed")
         parts: list[bytes] = []
         size, clock = 0, asyncio.get_running_loop().time
+        began = clock()
         try:
             async with asyncio.timeout(STALL) as patience:
                 async for part in request.stream():
-                    patience.reschedule(clock() + STALL)
                     size += len(part)
+                    patience.reschedule(min(clock() + STALL, began + LONGEST + size / SLOWEST))
                     if size > limit:
                         raise Denied(413, "size", f"more than {limit} bytes")
                     parts.append(part)
         except TimeoutError:
-            raise Denied(408, "slow", f"no byte for {STALL:g} s") from None
+            raise Denied(408, "slow", f"no byte for {STALL:g} s, or too few in {clock() - began:.0f} s") from None
         except ClientDisconnect:
             raise Denied(400, "gone", "the line broke") from None
         return b"".join(parts)

@@ -172,7 +172,7 @@ class NodeRoutes:
         result = _number(request.path_params["result"])
         if request.method == "GET":
             node, _ = await self._signed(request)
-            return self.reply(request, Received(size=await self.do(lambda tx: self._service.size(tx, node, result))))
+            return self.reply(request, await self.do(lambda tx: self._service.here(tx, node, result)))
         node, body = await self._signed(request, min(self._gate.limit, LARGEST_PIECE))
         at = _number(request.query_params.get("at", "0"))
         total = _number(request.query_params.get("size", str(at + len(body))))

@@ -9,9 +9,10 @@ from typing import Any, Final, final, get_args
 import msgspec
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load
+from safetensors.numpy import load, save
 from sqlalchemy import select
 
+from laminar.core import digest
 from laminar.grid.daemons.accounting import account_of, keeps_back, put_back, sketcher_of
 from laminar.grid.daemons.scheduler import Given, Scheduler
 from laminar.grid.daemons.transitioner import again
@@ -26,11 +27,12 @@ from laminar.grid.desk import Harmless
 from laminar.grid.states import ResultState, TaskState
 from laminar.grid.trust import accounts
 from laminar.grid.trust.admission import Admitted, Refused, Wanted, admit, usual_norm
-from laminar.grid.wire.messages import PROTOCOL, Arrived, Ask, Enrol, Enrolled, Verdict, Work
+from laminar.grid.wire.messages import PROTOCOL, Arrived, Ask, Enrol, Enrolled, Received, Verdict, Work
 from laminar.grid.wire.signing import node_id
 from laminar.grid.wire.sketch import SIZE, distance
 
 REMEMBER: Final = 64  # norms of good answers
+ROOM: Final = 1 << 20  # bytes of an answer beside its packet
 NOTHING: Final = np.zeros(SIZE, np.float32)
 REFRESH: Final = 64  # answers between two looks at them
 
@@ -121,10 +123,15 @@ class Service:
         """An answer, or a part of one: then the bytes that are here. In order; what is here already is passed over."""
         node, row = self.node(tx, id), self._own(tx, id, result)
         size = len(data) if total is None else total
-        if size > limit:
-            raise Denied(413, "size", f"an answer of {size} bytes, but {limit} are allowed")
+        run = runs.get(tx, row.run)
+        assert run is not None
+        most = min(limit, 2 * run.settings.size + ROOM)  # no packet is larger than the values and their places
+        if size > most:
+            raise Denied(413, "size", f"an answer of {size} bytes, but {most} are allowed")
         if row.state not in ("in progress", "lost"):
             return self._repeated(tx, row)
+        if at == 0 and len(data) < size:  # it was computed anew, or never begun: what is here of another one is of no use
+            uploads.drop(tx, [result])
         here = 0 if at == 0 and len(data) == size and not row.bytes else uploads.size(tx, result)
         if at > here or at + len(data) > size or not data:
             raise Denied(409, "offset", f"{here} bytes of {size} are here, and the piece is from {at} to {at + len(data)}")
@@ -136,9 +143,11 @@ class Service:
             return at + len(data)
         return self._answer(tx, node, row, data if not here and len(data) == size else uploads.read(tx, result))
 
-    def size(self, tx: Tx, id: str, result: int) -> int:
+    def here(self, tx: Tx, id: str, result: int) -> Received:
+        """How much of an answer has come, and its digest: only the same answer can be gone on with."""
         self._own(tx, id, result)
-        return uploads.size(tx, result)
+        data = uploads.read(tx, result)
+        return Received(size=len(data), sha256=digest.of_bytes(data))
 
     def _own(self, tx: Tx, id: str, result: int) -> Any:
         row = tasks.result(tx, result)
@@ -250,7 +259,9 @@ class Service:
             raise Denied(422, "custody", f"a residual of {numel} finite numbers is expected")
         if distance(sketcher_of(run.settings).of(row), account_of(tx, run, id)) > run.settings.grid.tolerance:
             raise Denied(422, "custody", "it is not what this node should have kept back")
-        versions.keep_custody(tx, run.id, id, data, self._clock())
+        name_of = "v" if "v" in tensors else "error"
+        turn = {"turn": tensors["turn"]} if "turn" in tensors and tensors["turn"].shape == () and tensors["turn"].dtype == np.int64 else {}
+        versions.keep_custody(tx, run.id, id, save({name_of: row, **turn}), self._clock())  # nothing but what was looked at
 
     def take_over(self, tx: Tx, id: str, name: str) -> bytes | None:
         """What the node, or one that has left, handed in; once."""

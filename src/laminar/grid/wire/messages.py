@@ -110,6 +110,7 @@ class Received(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of an upload in pieces: so many bytes are here."""
 
     size: Count
+    sha256: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""  # of these, where they were asked for
 
 
 class Problem(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
