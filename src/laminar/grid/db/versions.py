@@ -109,8 +109,3 @@ def take_custody(tx: Tx, run: int, node: str, now: float) -> bytes | None:
     tx.execute(delete(residuals).where(residuals.c.run == run, residuals.c.node.in_([node, row.node])))
     tx.execute(insert(residuals).values(run=run, node=node, account=bytes(row.account), at=now))
     return bytes(row.custody)
-
-
-def forget_run(tx: Tx, run: int) -> None:
-    for table in (files, versions, residuals):
-        tx.execute(delete(table).where(table.c.run == run))

@@ -176,8 +176,8 @@ class Keeper:
             why = f"tasks need more than the {self._limits.memory >> 20} MB that the owner allows"
             self._computer.end()
         if why != self._resting:
-            self._tell(f"rests: {why}" if why else "works")
             self._computer.rest(bool(why))
+            self._tell(f"rests: {why}" if why else "works")
             self._resting = why
         return why
 
@@ -308,10 +308,8 @@ class Keeper:
                 self._home.answer_path(result).unlink(missing_ok=True)
                 self._computer.ask({"forget": task.run})
                 self._wait()
-            elif used != "held":
+            else:
                 self._home.answer_path(result).unlink(missing_ok=True)
-            elif task is not None:
-                self._kept[result] = task
         for (run, about), results in unused.items():
             self._computer.ask({"put back": {"run": run, "about": about, "results": results}})
             self._wait()

@@ -11,7 +11,7 @@ from laminar.grid.db.book import Tx
 from laminar.grid.db.nodes import ACTIVE
 from laminar.grid.db.runs import Run
 from laminar.grid.db.schema import nodes as node_table
-from laminar.grid.db.schema import results, tokens
+from laminar.grid.db.schema import results
 from laminar.grid.db.schema import tasks as task_table
 
 
@@ -113,9 +113,3 @@ def tasks_told(tx: Tx, now: float) -> list[dict[str, Any]]:  # noqa: ARG001
 
 def rounds_told(tx: Tx, now: float) -> list[dict[str, Any]]:  # noqa: ARG001
     return [{"name": run.name, **row} for run in runs.all_of(tx) for row in runs.rounds_of(tx, run.id, last=100)]
-
-
-def owners(tx: Tx) -> dict[str, float]:
-    """Credit by owner."""
-    query = select(tokens.c.name, func.sum(node_table.c.credit)).join(node_table, node_table.c.token == tokens.c.id).group_by(tokens.c.name)
-    return {name or "-": float(credit) for name, credit in tx.execute(query)}
