@@ -31,10 +31,11 @@ import torch
 from laminar.core.seeds import derive
 from laminar.grid.daemons.learner import TorchLearner
 from laminar.grid.db import nodes
-from laminar.grid.desk import ThreadDesk
+from laminar.grid.desk import ThreadDesk, Wants
 from laminar.grid.population.behaviour import pack
 from laminar.grid.population.hall import Hall
 from laminar.grid.population.problem import Clouds
+from laminar.grid.server.batch import Batch
 from laminar.grid.wire.messages import Ask, Facts
 from laminar.grid.wire.sketch import Sketcher
 from laminar.testing.postgres import postgres
@@ -77,6 +78,7 @@ def in_process(args: argparse.Namespace, url: str) -> float:
     desk = ThreadDesk(hall.book)
     hall.desk = desk  # type: ignore[assignment]
     hall.office._desk = desk
+    desk.together = Batch(hall.office)
     hall.clock = time.time  # type: ignore[method-assign]
     hall.service._clock = hall.office._clock = time.time
     hall.office.start()
@@ -84,11 +86,11 @@ def in_process(args: argparse.Namespace, url: str) -> float:
     change = Clouds(0).work(hall.version(run, 0), 1, 1, settings)
     ready: queue.SimpleQueue[tuple[str, str, Future[Any]]] = queue.SimpleQueue()
 
-    def send(node: str, what: str, operation: Any) -> None:
-        desk.submit(operation).add_done_callback(lambda done: ready.put((node, what, done)))
+    def send(node: str, what: str, operation: Any, wants: Wants) -> None:
+        desk.submit(operation, wants).add_done_callback(lambda done: ready.put((node, what, done)))
 
     def ask(node: str) -> None:
-        send(node, "ask", lambda tx: hall.service.ask(tx, node, Ask(want=1)))
+        send(node, "ask", lambda tx: hall.service.ask(tx, node, Ask(want=1)), Wants(node, asks=True))
 
     waiting = list(ids)
     for _ in range(args.at_once):
@@ -104,7 +106,7 @@ def in_process(args: argparse.Namespace, url: str) -> float:
             def put(tx: Any, node: str = node, result: int = task.result, data: bytes = data) -> Any:
                 return hall.service.deliver(tx, node, result, data, 1 << 20)
 
-            send(node, "answer", put)
+            send(node, "answer", put, Wants(node, task.result))
             continue
         if what == "answer":
             assert found.state == "returned", found

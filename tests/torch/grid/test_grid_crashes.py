@@ -7,7 +7,9 @@ that is gone, and a new server is made on the same file. tests/multi/grid kills 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +18,12 @@ from sqlalchemy import create_engine, select
 from laminar.core.seeds import derive
 from laminar.grid.daemons.learner import TorchLearner
 from laminar.grid.db.schema import metadata, pieces, results, tasks, versions
+from laminar.grid.desk import Wants, at_once
 from laminar.grid.population.behaviour import pack
 from laminar.grid.population.hall import Hall
 from laminar.grid.population.problem import Clouds
-from laminar.grid.wire.messages import Task
+from laminar.grid.server.batch import Batch
+from laminar.grid.wire.messages import Ask, Task
 from laminar.grid.wire.sketch import Sketcher
 from laminar.testing.postgres import postgres, programs
 from laminar.train.on_grid import Grid
@@ -36,8 +40,9 @@ class Killed(BaseException):
 class Story:
     """Two nodes train three rounds, each answer compared with the other's at first. The server may be killed at any statement."""
 
-    def __init__(self, database: str, grid: Grid) -> None:
-        self.database, self.grid = database, grid
+    def __init__(self, database: str, grid: Grid, *, together: bool = False) -> None:
+        """`together`: all requests of a moment in one transaction, with what they lead to, as the server does it."""
+        self.database, self.grid, self.together = database, grid, together
         self.problem, self.settings = Clouds(0), Clouds.settings(grid)
         self.sketcher = Sketcher(self.settings.layout.numel, derive(0, "grid sketch"))
         self.acknowledged: set[int] = set()
@@ -75,6 +80,8 @@ class Story:
         for _ in range(200):
             if hall.run(run).state == "done":
                 break
+            if self.together:
+                self._at_once(hall, nodes, run)
             for node in nodes:
                 for task in hall.ask(node).tasks:
                     self._answer(hall, node, task, run)
@@ -85,9 +92,24 @@ class Story:
         self._check(hall, run)
         hall.close()
 
-    def _answer(self, hall: Hall, node: str, task: Task, run: int) -> None:
+    def _at_once(self, hall: Hall, nodes: list[str], run: int) -> None:
+        batch = Batch(hall.office)
+        asks: list[Any] = [(partial(hall.service.ask, id=node, asked=Ask(want=1)), Wants(node, asks=True)) for node in nodes]
+        given = zip(nodes, at_once(hall.book, asks, batch), strict=True)
+        answers = [(node, task.result, self._data(hall, task, run)) for node, work in given for task in work.tasks]
+        operations: list[Any] = [
+            (partial(hall.service.deliver, id=node, result=result, data=data, limit=1 << 20), Wants(node, result))
+            for node, result, data in [*answers, *answers]  # each of them twice
+        ]
+        said = at_once(hall.book, operations, batch)
+        self.acknowledged |= {one.result for one in said if one.state == "returned" and one.reason != "repeated"}
+
+    def _data(self, hall: Hall, task: Task, run: int) -> bytes:
         change = self.problem.work(hall.version(run, task.version.number), task.seed, task.steps, self.settings)
-        data = pack(task, change, self.settings.layout, self.sketcher)
+        return pack(task, change, self.settings.layout, self.sketcher)
+
+    def _answer(self, hall: Hall, node: str, task: Task, run: int) -> None:
+        data = self._data(hall, task, run)
         if hall.answer(node, task.result, data).state == "returned":
             self.acknowledged.add(task.result)
         again = hall.answer(node, task.result, data)  # the same once more: it may not count twice
@@ -119,16 +141,16 @@ class Story:
                 assert np.allclose(after, before - np.mean(mine, axis=0), atol=1e-5)
 
 
-def statements_of(grid: Grid) -> int:
-    story = Story("sqlite://", grid)
+def statements_of(grid: Grid, *, together: bool = False) -> int:
+    story = Story("sqlite://", grid, together=together)
     story.survive(-1)
     return story.statements
 
 
-def walk(database: str, grid: Grid, first: int, step: int) -> None:
+def walk(database: str, grid: Grid, first: int, step: int, *, together: bool = False) -> None:
     """Kill it at every `step`-th statement. `database`: with {} for a number."""
-    for kill_at in range(first, statements_of(grid), step):
-        story = Story(database.format(kill_at), grid)
+    for kill_at in range(first, statements_of(grid, together=together), step):
+        story = Story(database.format(kill_at), grid, together=together)
         story.survive(kill_at)
         assert story.kills >= 1
 
@@ -142,7 +164,7 @@ def server() -> Iterator[str]:
 
 
 def test_nothing_is_killed_and_nothing_is_lost() -> None:
-    assert statements_of(SHORT) > 100
+    assert statements_of(SHORT) > 50
 
 
 def test_killed_at_every_third_statement_of_a_round(tmp_path: Path) -> None:
@@ -153,28 +175,36 @@ def test_killed_while_answers_are_compared(tmp_path: Path) -> None:
     walk(f"sqlite:///{tmp_path}/{{}}.db", GRID, 5, 41)
 
 
+def test_killed_while_many_requests_share_a_transaction(tmp_path: Path) -> None:
+    walk(f"sqlite:///{tmp_path}/{{}}.db", GRID, 2, 13, together=True)
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("together", [False, True], ids=["one by one", "together"])
 @pytest.mark.parametrize("grid", [SHORT, GRID], ids=["alone", "compared"])
-def test_killed_at_every_statement(grid: Grid, tmp_path: Path) -> None:
-    walk(f"sqlite:///{tmp_path}/{{}}.db", grid, 1, 1)
+def test_killed_at_every_statement(grid: Grid, together: bool, tmp_path: Path) -> None:
+    walk(f"sqlite:///{tmp_path}/{{}}.db", grid, 1, 1, together=together)
 
 
-@pytest.mark.parametrize(("grid", "step"), [(SHORT, 23), (GRID, 97)], ids=["alone", "compared"])
-def test_killed_at_statements_all_over_on_postgresql(grid: Grid, step: int, server: str) -> None:
-    walk_postgres(server, grid, step)
+@pytest.mark.parametrize(("grid", "step", "together"), [(SHORT, 17, False), (GRID, 61, True)], ids=["alone", "compared"])
+def test_killed_at_statements_all_over_on_postgresql(grid: Grid, step: int, together: bool, server: str) -> None:
+    walk_postgres(server, grid, step, together=together)
 
 
 @pytest.mark.slow
-def test_killed_at_every_statement_on_postgresql(server: str) -> None:
-    walk_postgres(server, GRID, 3)
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("together", [False, True], ids=["one by one", "together"])
+def test_killed_at_every_statement_on_postgresql(together: bool, server: str) -> None:
+    walk_postgres(server, GRID, 1, together=together)
 
 
-def walk_postgres(server: str, grid: Grid, step: int) -> None:
+def walk_postgres(server: str, grid: Grid, step: int, *, together: bool) -> None:
     engine, killed = create_engine(server), 0
-    for kill_at in range(3, statements_of(grid), step):
+    for kill_at in range(3, statements_of(grid, together=together), step):
         with engine.begin() as connection:
             metadata.drop_all(connection)
-        story = Story(server, grid)
+        story = Story(server, grid, together=together)
         story.survive(kill_at)
         killed += story.kills
     engine.dispose()

@@ -5,6 +5,7 @@ So an answer is in a version, or still to be taken, and never both: whatever is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Protocol, final
 
 from laminar.grid.daemons.accounting import keeps_back
@@ -12,12 +13,13 @@ from laminar.grid.daemons.rounds import act, drop, wind_up
 from laminar.grid.db import runs, tasks, uploads, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.db.runs import Run
+from laminar.grid.db.sheets import load_tasks
 from laminar.grid.settings import WORKER, Settings
 from laminar.grid.wire.model_bytes import digest
 from laminar.parallel.aggregate.aggregator import Aggregator
 from laminar.parallel.aggregate.messages import Apply, Finish, Gradient, Joined, Tick
 
-AT_ONCE: Final = 64
+AT_ONCE: Final = 1024
 
 
 class Learner(Protocol):
@@ -51,16 +53,18 @@ class Assimilator:
         act(tx, run, machine.on(Joined(WORKER, now)), now, self.learn)
         runs.keep_aggregator(tx, run.id, machine, sequence=run.sequence)
 
-    def assimilate(self, tx: Tx, id: int, now: float) -> bool:
-        """Take in what is good; True if there may be more to do."""
+    def assimilate(self, tx: Tx, id: int, now: float, good: Sequence[int] | None = None) -> bool:
+        """Take in what is good; True if there may be more to do. `good`: results that were just found so; else all that there are."""
         run = runs.get(tx, id, for_update=True)
         if run is None or run.state != "open":
             return False
-        rows = tasks.to_do(tx, tasks.ASSIMILATE, run=id, limit=AT_ONCE)
-        if not rows:
+        ids = [row.id for row in tasks.to_do(tx, tasks.ASSIMILATE, run=id, limit=AT_ONCE)] if good is None else good
+        if not ids:
             return False
+        tasks.load_answers(tx, ids)
         machine, sequence, stepped = runs.aggregator(tx, run), run.sequence, False
-        for row in rows:
+        for result in ids:
+            row = tasks.result(tx, result)
             task = tasks.task(tx, row.task)
             work = float(task.steps * run.settings.recipe.batch)  # what was asked for: never what the node says
             event = Gradient(
@@ -81,7 +85,7 @@ class Assimilator:
         if machine.version >= run.settings.rounds:
             self.finish(tx, run, now, "all rounds are done")
             return True
-        return stepped or len(rows) == AT_ONCE
+        return stepped or len(ids) == AT_ONCE
 
     def tick(self, tx: Tx, id: int, now: float, *, anyway: bool = False) -> bool:
         """A round's time may be up. `anyway`: the clock has gone back, and the aggregator is to know."""
@@ -114,11 +118,14 @@ class Assimilator:
 
     def learn(self, tx: Tx, run: Run, action: Apply, now: float) -> None:
         before = versions.get(tx, run.id, action.version - 1)
-        parts, used = [], []
-        for part in action.parts:
-            good = [row for row in tasks.results_of(tx, int(part.payload)) if row.state == "valid" and row.used in (None, "with")]
-            parts.append((part.weight, [uploads.read(tx, row.id) for row in good]))
-            used += good
+        load_tasks(tx, [int(part.payload) for part in action.parts])
+        good = {
+            part.payload: [row for row in tasks.results_of(tx, int(part.payload)) if row.state == "valid" and row.used in (None, "with")]
+            for part in action.parts
+        }
+        used = [row for rows in good.values() for row in rows]
+        data_of = uploads.read_all(tx, [row.id for row in used])
+        parts = [(part.weight, [data_of[row.id] for row in good[part.payload]]) for part in action.parts]
         position = run.sequence  # answers so far
         data, optimizer = self._learner.step(run.settings, bytes(before.data), bytes(before.optimizer), parts, position)
         versions.put(tx, run.id, action.version, digest(data), data, optimizer, now)

@@ -6,6 +6,7 @@ What is here may be out of date: whoever takes a result claims it in the databas
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Final, final
 
 from laminar.grid.db import tasks
@@ -36,9 +37,17 @@ class Feeder:
         if self._stale or (self._more and len(self._array) < LOW):
             self._array = {one.result: one for one in tasks.waiting(tx, SIZE)}
             self._stale, self._more = False, len(self._array) >= SIZE
-        near = [one for one, _ in zip(self._array.values(), range(LOOK), strict=False)]
-        yield from sorted(near, key=lambda one: (one.fresh, (one.run, one.sample) not in has, one.result))
-        yield from [one for one in self._array.values() if one not in near]
+        near = list(islice(self._array.values(), LOOK))
+        yield from sorted(near, key=lambda one: (one.fresh, (one.run, one.sample) not in has, one.result)) if has else near
+        if len(near) == LOOK:
+            yield from list(self._array.values())[LOOK:]
+
+    def reached(self, tx: Tx, one: Waiting) -> bool:
+        """It is read, to be given out, with those that come after it. False: another server has it."""
+        if one.result not in tx.sheets.results.rows:
+            ahead = [other for other in islice(self._array.values(), 4 * LOOK) if other.fresh] if one.fresh else []
+            tasks.reach(tx, [one, *ahead])
+        return tasks.reached(tx, one)
 
     def taken(self, result: int) -> None:
         self._array.pop(result, None)

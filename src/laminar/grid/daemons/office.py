@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, final
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -49,6 +49,11 @@ class Office:
         self._failures: dict[int, int] = {}  # in a row
         self._wake, self._over = threading.Event(), False
         self._thread: threading.Thread | None = None
+
+    @property
+    def locks_runs(self) -> bool:
+        """Answers are assimilated where they come in, and others may do so too (PostgreSQL)."""
+        return self._claim and "assimilator" in self._only
 
     # As a thread
 
@@ -101,25 +106,34 @@ class Office:
         now = self._clock()
         back, self._last = now < self._last - 1, now
         if self._due is None or not now < self._due <= now + LOOK:
+            did |= self._desk.do(self._leases) > 0
             did |= self._desk.do(lambda tx: self._time(tx, back=back))
             while self._desk.do(self._answers):
                 did = True
         return did
 
+    def at_once(self, tx: Tx, answered: Mapping[int, int]) -> None:
+        """In the transaction in which answers have come (tasks, and their runs): what they lead to."""
+        if "validator" not in self._only or "assimilator" not in self._only:
+            return
+        now = self._clock()
+        found = validator.validate(tx, now, answered)
+        if found.asked:
+            self._told()
+        for run, good in found.good.items():
+            if self._assimilator.assimilate(tx, run, now, good):
+                self._generate(tx, run, now)
+
     def _answers(self, tx: Tx) -> bool:
         """Validate, assimilate, make tasks. True if there may be more."""
         now, more = self._clock(), False
-        open_runs = runs.all_of(tx, "open")
-        if "validator" in self._only and validator.validate(tx, now, claim=self._claim):
+        if "validator" in self._only and validator.validate(tx, now).asked:
             self._told()
-        for run in open_runs:
+        for run in runs.all_of(tx, "open"):
             try:
                 if "assimilator" in self._only:
                     more |= self._assimilator.assimilate(tx, run.id, now)
-                if "work generator" in self._only:
-                    fresh = runs.get(tx, run.id, for_update=self._claim)  # or two of a kind would make the same tasks
-                    if fresh is not None and fresh.state == "open" and work_generator.generate(tx, fresh, now):
-                        self._told()
+                self._generate(tx, run.id, now)
             except Exception as error:
                 if not _passing(error):
                     self._failing = run.id, f"{type(error).__name__}: {error}"[:200]
@@ -127,6 +141,12 @@ class Office:
         if "file deleter" in self._only:
             file_deleter.delete(tx, now, claim=self._claim)
         return more
+
+    def _generate(self, tx: Tx, run: int, now: float) -> None:
+        if "work generator" in self._only:
+            fresh = runs.get(tx, run, for_update=self._claim)  # or two of a kind would make the same tasks
+            if fresh is not None and fresh.state == "open" and work_generator.generate(tx, fresh, now):
+                self._told()
 
     def _after_failure(self) -> None:
         """A run on which a daemon fails again and again is paused, and says why; a database that is away comes back."""
@@ -138,14 +158,18 @@ class Office:
             log.error("run %s is paused: %s", run, why)
             self._desk.do(lambda tx: runs.save(tx, run, state="paused", why=why))
 
+    def _leases(self, tx: Tx) -> int:
+        """In a transaction of its own: what it locks are tasks, and the next locks runs first."""
+        ended = transitioner.expire(tx, self._clock()) if "transitioner" in self._only else 0
+        if ended:
+            self._told()
+        return ended
+
     def _time(self, tx: Tx, *, back: bool = False) -> bool:
         now, did = self._clock(), False
         if self._claim:
             self._told()  # other processes may have made work
         if "transitioner" in self._only:
-            if transitioner.expire(tx, now):
-                did = True
-                self._told()
             for run in [one.id for one in runs.all_of(tx, "open")] if back else runs.due(tx, now):
                 did |= self._assimilator.tick(tx, run, now, anyway=back)
             if self._feeder is not None and len(self._feeder):

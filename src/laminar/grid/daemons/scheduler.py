@@ -63,7 +63,12 @@ class Scheduler:
         for one in self.feeder.offers(tx, _has(tx, ask.has)) if room > 0 else ():
             if len(found) >= min(room, ask.want):
                 break
-            if not one.fresh and (not self._may_check(tx, one, node, now) or tasks.had_by(tx, one.task, node.id, owner)):
+            if not one.fresh and not self._may_check(tx, one, node, now):
+                continue
+            if not self.feeder.reached(tx, one):
+                self.feeder.taken(one.result)  # another server has it
+                continue
+            if not one.fresh and tasks.had_by(tx, one.task, node.id, owner):
                 continue
             run = open_runs.get(one.run) or runs.get(tx, one.run)
             self.feeder.taken(one.result)

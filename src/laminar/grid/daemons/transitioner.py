@@ -27,7 +27,7 @@ def expire(tx: Tx, now: float) -> int:
 
 def again(tx: Tx, run: Run, id: int, now: float) -> None:
     """A result of the task came to nothing: another one, if it is still of use."""
-    task = tasks.task(tx, id, lock=True)
+    task = tasks.task(tx, id)
     rows = tasks.results_of(tx, id)
     if task.state != TaskState.OPEN.value:
         return

@@ -6,6 +6,8 @@ more node is asked, up to a number of attempts; then the task has failed, and no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,26 +21,35 @@ from laminar.grid.states import ResultState, TaskState
 from laminar.grid.trust.agreement import Given, Verdict, judge
 
 
-def validate(tx: Tx, now: float, *, claim: bool = False) -> bool:
-    """True if somebody else is to be asked: there is new work."""
-    rows = tasks.to_do(tx, tasks.VALIDATE, claim=claim)
-    tasks.mark(tx, [row.id for row in rows], todo=None)
-    asked = False
-    for task, number in {row.task: row.run for row in rows}.items():  # answers that came together are looked at together
-        run = runs.get(tx, number)
-        asked |= run is not None and _task(tx, run, task, now)
-    return asked
+@dataclass
+class Found:
+    """`asked`: somebody else is to be asked, so there is new work. `good`: results to be assimilated, by run."""
+
+    asked: bool = False
+    good: dict[int, list[int]] = field(default_factory=dict)
 
 
-def _task(tx: Tx, run: Run, id: int, now: float) -> bool:
-    """True if one more answer was asked for."""
-    task = tasks.task(tx, id, lock=True)
+def validate(tx: Tx, now: float, answered: Mapping[int, int] | None = None) -> Found:
+    """`answered`: tasks with answers that have just come, and their runs; else all that there are. Those another process has are its."""
+    known = {row.task: row.run for row in tasks.to_do(tx, tasks.VALIDATE)} if answered is None else answered
+    found = Found()
+    for task in tasks.claim(tx, known):  # answers that came together are looked at together
+        run = runs.get(tx, known[task])
+        if run is not None:
+            _task(tx, run, task, now, found)
+    return found
+
+
+def _task(tx: Tx, run: Run, id: int, now: float, found: Found) -> None:
+    task = tasks.task(tx, id)
     rows = tasks.results_of(tx, id)
     here = [row for row in rows if row.state in ("returned", "valid")]
-    given = [Given(row.id, row.node, np.frombuffer(row.sketch, "<f4"), bool(row.trusted), row.state == "valid") for row in here]
+    tasks.mark(tx, [row.id for row in here if row.todo == tasks.VALIDATE], todo=None)
+    given = [Given(row.id, row.node, np.frombuffer(row.sketch, "<f4"), nodes.trusted(tx, row.node), row.state == "valid") for row in here]
     verdict = judge(given, task.needs, run.settings.grid.tolerance)
     if verdict.how == "waits":
-        return _wait(tx, run, task, rows, verdict, now)
+        found.asked |= _wait(tx, run, task, rows, verdict, now)
+        return
     first = bool(task.state == TaskState.OPEN.value)
     work = task.steps * run.settings.recipe.batch
     compared = verdict.how != "alone"
@@ -51,9 +62,10 @@ def _task(tx: Tx, run: Run, id: int, now: float) -> bool:
             refuse(tx, run, row, "disagrees with the other answers to its task", now, kind="disagrees")
     if first:
         end_task(tx, id, TaskState.DONE)
-        tasks.mark(tx, [next(row.id for row in here if row.id in verdict.good)], todo=tasks.ASSIMILATE)
+        best = next(row.id for row in here if row.id in verdict.good)
+        tasks.mark(tx, [best], todo=tasks.ASSIMILATE)
+        found.good.setdefault(run.id, []).append(best)
         _cancel_others(tx, rows)
-    return False
 
 
 def _good(tx: Tx, run: Run, row: Any, verdict: Verdict, now: float, *, first: bool, credit: int, compared: bool) -> None:

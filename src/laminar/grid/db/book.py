@@ -20,11 +20,10 @@ from sqlalchemy.pool import StaticPool
 
 from laminar.core.errors import LaminarError
 from laminar.grid.db import schema
+from laminar.grid.db.runs import flush_counts
+from laminar.grid.db.tx import Hook, Tx
 
 BUSY_MS: Final = 30_000
-RUNS, COUNTS, RAW = "laminar runs", "laminar counts", "laminar raw"
-Tx = Connection
-Hook = Callable[[str], None]
 
 
 @final
@@ -32,7 +31,6 @@ class Book:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._connection: Connection | None = None  # kept: taking one out of a pool costs as much as a statement
-        self.before_commit: list[Callable[[Tx], None]] = []
         self.rolled_back: list[Callable[[], None]] = []  # who remembers something of what was written forgets it
         self.hook: Hook | None = None  # called with every statement before it is executed: a test may raise there
 
@@ -56,10 +54,7 @@ class Book:
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _pragmas)
             event.listen(engine, "begin", _begin)
-        from laminar.grid.db.runs import flush_counts
-
         book = cls(engine)
-        book.before_commit.append(flush_counts)
         event.listen(engine, "before_cursor_execute", book._before)
         try:
             schema.metadata.create_all(engine)
@@ -90,14 +85,12 @@ class Book:
         """All of it, or nothing. One at a time: whoever has a book sees to that (desk.py)."""
         if self._connection is None or self._connection.closed:
             self._connection = self.engine.connect()
-        info = self._connection.info
-        info[RUNS], info[COUNTS] = {}, {}  # of this transaction: what was read again and again, and counts to be added at its end
         try:
             with self._connection.begin():
-                info[RAW] = self.engine.dialect.name, self._connection.connection.driver_connection, self.hook
-                yield self._connection
-                for flush in self.before_commit:
-                    flush(self._connection)
+                tx = Tx(self._connection, self.hook)
+                yield tx
+                tx.sheets.flush(tx)
+                flush_counts(tx)
         except BaseException:
             self._connection.close()  # a database that was restarted is asked anew
             self._connection = None

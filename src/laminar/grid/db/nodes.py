@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, case, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
-from laminar.grid.db.book import Tx
 from laminar.grid.db.prepared import Prepared
 from laminar.grid.db.schema import nodes, results, tokens
+from laminar.grid.db.tx import Tx
 from laminar.grid.wire.messages import Facts
 from laminar.grid.wire.signing import node_id
 
@@ -40,11 +40,8 @@ class Node:
     bytes_today: int
 
 
-_GET: Final = Prepared(select(*[nodes.c[name] for name in (*Node.__dataclass_fields__, "day")]).where(nodes.c.id == bindparam("i")))
-
-
 def get(tx: Tx, id: str, now: float) -> Node | None:
-    row = _GET.row(tx, i=id)
+    row = tx.sheets.nodes.get(tx, id)
     return None if row is None else _node(row, now)
 
 
@@ -66,6 +63,11 @@ def _node(row: Any, now: float) -> Node:
     )
 
 
+def trusted(tx: Tx, id: str) -> bool:
+    row = tx.sheets.nodes.get(tx, id)
+    return row is not None and bool(row.trusted)
+
+
 def find(tx: Tx, word: str) -> str | None:
     """The id of the node that is called so: by number, name or the beginning of its id; None if none or several are."""
     by_number = nodes.c.number == int(word) if word.isdigit() else nodes.c.name == word
@@ -76,9 +78,10 @@ def find(tx: Tx, word: str) -> str | None:
 def enrol(tx: Tx, key: str, token: int, facts: Facts, now: float, *, trusted: bool = False) -> str:
     """The node of this key; known ones keep what is known of them."""
     id = node_id(key)
-    told = msgspec.json.encode(facts).decode()
-    if tx.execute(select(nodes.c.id).where(nodes.c.id == id)).scalar() is not None:
-        tx.execute(update(nodes).where(nodes.c.id == id).values(facts=told, name=facts.name, seen=now))
+    told, sheet = msgspec.json.encode(facts).decode(), tx.sheets.nodes
+    known = sheet.get(tx, id)
+    if known is not None:
+        sheet.change(known, facts=told, name=facts.name, seen=now)
         return id
     number = int(tx.execute(select(func.coalesce(func.max(nodes.c.number), 0))).scalar_one()) + 1
     tx.execute(
@@ -98,79 +101,76 @@ def enrol(tx: Tx, key: str, token: int, facts: Facts, now: float, *, trusted: bo
     return id
 
 
-_SAME_DAY: Final = nodes.c.day == bindparam("day")
-_SEEN: Final = Prepared(
-    update(nodes)
-    .where(nodes.c.id == bindparam("i"))
-    .values(
-        seen=bindparam("now"),
-        available=bindparam("share"),
-        speed=case((bindparam("fast") > 0, bindparam("fast")), else_=nodes.c.speed),
-        sent_today=case((_SAME_DAY, nodes.c.sent_today + bindparam("sent")), else_=bindparam("sent")),
-        bytes_today=case((_SAME_DAY, nodes.c.bytes_today), else_=0),
-        day=bindparam("day"),
-    )
-)
-_MOVED: Final = Prepared(
-    update(nodes)
-    .where(nodes.c.id == bindparam("i"))
-    .values(
-        bytes_down=nodes.c.bytes_down + bindparam("down"),
-        bytes_up=nodes.c.bytes_up + bindparam("up"),
-        bytes_today=case((_SAME_DAY, nodes.c.bytes_today + bindparam("both")), else_=bindparam("both")),
-        sent_today=case((_SAME_DAY, nodes.c.sent_today), else_=0),
-        day=bindparam("day"),
-    )
-)
-
-
 def seen(tx: Tx, id: str, now: float, *, speed: float, available: float, sent: int = 0) -> None:
     """It has asked, and was given so many tasks."""
-    _SEEN.change(tx, i=id, now=now, share=available, fast=float(speed), sent=sent, day=int(now // DAY))
+    sheet = tx.sheets.nodes
+    row, day = sheet.get(tx, id), int(now // DAY)
+    if row is None:
+        return
+    same = row.day == day
+    sheet.change(
+        row,
+        seen=now,
+        available=available,
+        speed=float(speed) if speed > 0 else row.speed,
+        sent_today=(row.sent_today if same else 0) + sent,
+        bytes_today=row.bytes_today if same else 0,
+        day=day,
+    )
 
 
 def moved_bytes(tx: Tx, id: str, now: float, *, down: int = 0, up: int = 0) -> None:
-    _MOVED.change(tx, i=id, down=down, up=up, both=down + up, day=int(now // DAY))
-
-
-_DOUBLE: Final = case((nodes.c.quota * 2 > LARGEST_QUOTA, LARGEST_QUOTA), else_=nodes.c.quota * 2)
-_HALF: Final = case((nodes.c.quota < 4, 1), else_=nodes.c.quota // 2)
-_GOOD: Final = Prepared(
-    update(nodes)
-    .where(nodes.c.id == bindparam("i"))
-    .values(
-        valid=nodes.c.valid + 1,
-        agreed=nodes.c.agreed + bindparam("longer"),
-        streak=nodes.c.streak + bindparam("longer"),
-        credit=nodes.c.credit + bindparam("earned"),
-        quota=_DOUBLE,
+    sheet = tx.sheets.nodes
+    row, day = sheet.get(tx, id), int(now // DAY)
+    if row is None:
+        return
+    same = row.day == day
+    sheet.change(
+        row,
+        bytes_down=row.bytes_down + down,
+        bytes_up=row.bytes_up + up,
+        sent_today=row.sent_today if same else 0,
+        bytes_today=(row.bytes_today if same else 0) + down + up,
+        day=day,
     )
-)
-_BAD: Final = Prepared(update(nodes).where(nodes.c.id == bindparam("i")).values(invalid=nodes.c.invalid + 1, streak=0, quota=_HALF))
-_LOST: Final = Prepared(update(nodes).where(nodes.c.id == bindparam("i")).values(lost=nodes.c.lost + bindparam("n"), streak=0, quota=_HALF))
+
+
 _ITS: Final = select(results.c.task).where(results.c.node == bindparam("i"), results.c.state == "valid", results.c.verdict == "agreed")
 _AGREED: Final = select(results.c.node).where(results.c.task.in_(_ITS), results.c.state == "valid", results.c.node != bindparam("i"))
 _DOUBT: Final = Prepared(update(nodes).where(nodes.c.id.in_(_AGREED)).values(streak=0))  # who agreed with a liar is checked again
-_RECORD: Final = Prepared(select(nodes.c.invalid, nodes.c.agreed, nodes.c.banned).where(nodes.c.id == bindparam("i")))
 
 
 def judged(tx: Tx, id: str, *, good: bool, compared: bool, credit: float = 0.0, ban_after: int = 3) -> None:
     """A verdict on an answer. Only an answer that was compared adds to the streak; a bad one ends it (BOINC's adaptive replication)."""
-    if good:
-        _GOOD.change(tx, i=id, longer=int(compared), earned=credit)
+    sheet = tx.sheets.nodes
+    row = sheet.get(tx, id)
+    if row is None:
         return
-    _BAD.change(tx, i=id)
-    row = _RECORD.row(tx, i=id)
+    if good:
+        longer = int(compared)
+        sheet.change(
+            row,
+            valid=row.valid + 1,
+            agreed=row.agreed + longer,
+            streak=row.streak + longer,
+            credit=row.credit + credit,
+            quota=min(row.quota * 2, LARGEST_QUOTA),
+        )
+        return
+    sheet.change(row, invalid=row.invalid + 1, streak=0, quota=max(1, row.quota // 2))
     # only answers that were compared speak for a node: one that lies whenever it is trusted has many others
     if row.banned is None and row.invalid >= ban_after and row.invalid * 20 > row.agreed:
-        ban(tx, id, f"{row.invalid} of its answers were wrong, {row.agreed} compared and good")
+        sheet.change(row, banned=f"{row.invalid} of its answers were wrong, {row.agreed} compared and good")
         _DOUBT.change(tx, i=id)
 
 
 def lost(tx: Tx, ids: dict[str, int]) -> None:
     """So many leases of each ended without an answer."""
+    sheet = tx.sheets.nodes
     for id, number in ids.items():
-        _LOST.change(tx, i=id, n=number)
+        row = sheet.get(tx, id)
+        if row is not None:
+            sheet.change(row, lost=row.lost + number, streak=0, quota=max(1, row.quota // 2))
 
 
 def ban(tx: Tx, id: str, why: str | None) -> bool:
@@ -179,13 +179,16 @@ def ban(tx: Tx, id: str, why: str | None) -> bool:
     return bool(tx.execute(update(nodes).where(nodes.c.id == id).values(**columns)).rowcount)
 
 
-_ACTIVE: Final = Prepared(select(func.count()).select_from(nodes).where(nodes.c.seen > bindparam("then"), nodes.c.banned.is_(None)))
+_ACTIVE: Final = Prepared(
+    select(func.count()).select_from(nodes).where(nodes.c.seen > bindparam("then"), nodes.c.banned.is_(None)), stale=True
+)
 
 
 _BESIDE: Final = Prepared(
     select(func.count())
     .select_from(nodes)
-    .where(nodes.c.seen > bindparam("then"), nodes.c.banned.is_(None), nodes.c.token != bindparam("owner"))
+    .where(nodes.c.seen > bindparam("then"), nodes.c.banned.is_(None), nodes.c.token != bindparam("owner")),
+    stale=True,
 )
 
 

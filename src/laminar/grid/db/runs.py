@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from laminar.grid.db.book import COUNTS, RUNS, Tx
 from laminar.grid.db.prepared import Prepared
 from laminar.grid.db.schema import counts, rounds, runs
+from laminar.grid.db.tx import Tx
 from laminar.grid.settings import Settings
 from laminar.parallel.aggregate.aggregator import Aggregator
 
@@ -74,14 +74,13 @@ def _run(row: Any) -> Run:
 
 
 def get(tx: Tx, id: int, *, for_update: bool = False) -> Run | None:
-    known: dict[int, Run] = tx.info[RUNS]
-    if id in known and not for_update:
-        return known[id]
+    if id in tx.runs and not for_update:
+        return tx.runs[id]
     row = (_FOR_UPDATE if for_update else _BY_ID).row(tx, i=id)
     if row is None:
         return None
-    known[id] = _run(row)
-    return known[id]
+    tx.runs[id] = _run(row)
+    return tx.runs[id]
 
 
 def named(tx: Tx, name: str) -> Run | None:
@@ -94,7 +93,7 @@ def all_of(tx: Tx, state: str | None = None) -> list[Run]:
 
 
 def save(tx: Tx, id: int, **columns: Any) -> None:
-    tx.info[RUNS].pop(id, None)
+    tx.runs.pop(id, None)
     tx.execute(update(runs).where(runs.c.id == id).values(**columns))
 
 
@@ -110,7 +109,7 @@ def keep_aggregator(tx: Tx, run: int, machine: Aggregator, *, sequence: int) -> 
     state = machine.state()
     text = msgspec.json.encode(state).decode()
     open_round = state["round"] if state["open"] else -1
-    tx.info[RUNS].pop(run, None)
+    tx.runs.pop(run, None)
     _KEEP.change(tx, i=run, a=text, v=machine.version, r=open_round, s=state["since"], w=machine.wakes, q=sequence)
 
 
@@ -150,14 +149,14 @@ def count(tx: Tx, run: int, **added: int) -> None:
 
 
 def add(tx: Tx, run: int, added: Mapping[str, int]) -> None:
-    pending: dict[tuple[int, str], int] = tx.info[COUNTS]
+    pending = tx.counts
     for what, number in added.items():
         pending[run, what] = pending.get((run, what), 0) + number
 
 
 def flush_counts(tx: Tx) -> None:
     """At the end of a transaction: a count that a hundred requests have raised is written once."""
-    pending: dict[tuple[int, str], int] = tx.info[COUNTS]
+    pending = tx.counts
     for (run, what), number in pending.items():
         if not _COUNT.change(tx, r=run, w=what, n=number):
             tx.execute(insert(counts).values(run=run, what=what, count=number))

@@ -18,12 +18,22 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+# Conditions of indexes: most results are over and done with, and need be in none of them. Statements say them in the same words.
+UNSENT: Final = "state = 'unsent'"
+IN_PROGRESS: Final = "state = 'in progress'"
 metadata = MetaData()
 # SQLite counts up only what it calls INTEGER
 Serial = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _some(name: str, *columns: str, where: str) -> Index:
+    """An index of some of the rows."""
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+
 
 meta = Table("meta", metadata, Column("key", String(40), primary_key=True), Column("value", Text, nullable=False))
 
@@ -67,6 +77,7 @@ nodes = Table(
     Column("bytes_up", BigInteger, nullable=False, default=0),
     Column("credit", Float, nullable=False, default=0.0),  # samples of valid answers
     Index("nodes_by_token", "token"),
+    postgresql_with={"fillfactor": 60},  # room for a changed row beside the old one: then no index is touched
 )
 
 runs = Table(
@@ -143,6 +154,7 @@ tasks = Table(
     Column("attempts", Integer, nullable=False, default=0),
     Column("made", Float, nullable=False),
     Index("tasks_by_round", "run", "round"),
+    postgresql_with={"fillfactor": 60},
     sqlite_autoincrement=True,
 )
 
@@ -153,7 +165,7 @@ results = Table(
     Column("task", Serial, nullable=False, index=True),
     Column("run", Serial, nullable=False),
     Column("state", String(12), nullable=False),
-    Column("todo", String(12), index=True),  # what a daemon is to do with it
+    Column("todo", String(12)),  # what a daemon is to do with it
     Column("priority", Integer, nullable=False, default=0),
     Column("node", String(20)),
     Column("check", Boolean, nullable=False, default=False),  # of a task that was done before: to compare
@@ -165,11 +177,13 @@ results = Table(
     Column("norm", Float),
     Column("verdict", String(200), nullable=False, default=""),  # why it is in its state
     Column("used", String(12)),  # what the aggregator did with it: held, applied, dropped
-    Column("tell", String(20), index=True),  # the node that does not know the verdict yet
+    Column("tell", String(20)),  # the node that does not know the verdict yet
     Column("bytes", BigInteger, nullable=False, default=0),
-    Index("results_by_state", "run", "state"),
-    Index("results_by_lease", "state", "lease"),
-    Index("results_by_node", "node", "state"),
+    _some("results_unsent", "priority", "id", where=UNSENT),
+    _some("results_by_lease", "lease", where=IN_PROGRESS),
+    _some("results_by_node", "node", where=IN_PROGRESS),
+    _some("results_to_do", "todo", "id", where="todo IS NOT NULL"),
+    _some("results_to_tell", "tell", where="tell IS NOT NULL"),
     sqlite_autoincrement=True,
 )
 

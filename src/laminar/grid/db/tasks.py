@@ -1,24 +1,26 @@
-"""Tasks and their results: making them, finding those that wait, giving them out."""
+"""Tasks and their results: making them, finding those that wait, giving them out. Rows are kept in sheets.py until the transaction ends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, insert, or_, select, update
+from sqlalchemy import bindparam, func, insert, literal_column, select
 
-from laminar.grid.db.book import Tx
+from laminar.grid.db import bulk
 from laminar.grid.db.moves import move
 from laminar.grid.db.prepared import Prepared
-from laminar.grid.db.schema import nodes, results, runs, tasks
+from laminar.grid.db.schema import IN_PROGRESS, UNSENT, results, runs, tasks
+from laminar.grid.db.sheets import load_nodes, load_tasks
+from laminar.grid.db.tx import Tx
 from laminar.grid.states import ResultState, TaskState
 
 VALIDATE, ASSIMILATE, DELETE = "validate", "assimilate", "delete"  # what is to do with a result
 FIRST, CHECK, AGAIN = 0, 1, 2  # priorities: what is to be compared, and what was lost, comes first
+LATELY: Final = 10_000  # results that are looked back at
 S: Final = ResultState
-_COUNT: Final = select(func.count()).select_from(results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,33 +37,21 @@ class Waiting:
 
 # Making
 
-_ANOTHER: Final = Prepared(
-    insert(results).values(
-        task=bindparam("t"),
-        run=bindparam("r"),
-        state=S.UNSENT.value,
-        priority=bindparam("p"),
-        check=bindparam("c"),
-        verdict="",
-        bytes=0,
-    )
-)
-
 
 def make(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
     """Tasks, each with its first result."""
     if not rows:
         return
     ids = tx.execute(insert(tasks).returning(tasks.c.id, sort_by_parameter_order=True), list(rows)).scalars().all()
-    tx.execute(
-        insert(results),
-        [{"task": id, "run": row["run"], "state": S.UNSENT.value, "priority": FIRST} for id, row in zip(ids, rows, strict=True)],
-    )
+    columns = ("task", "run", "state", "priority", "check", "verdict", "bytes")
+    values = [(id, row["run"], S.UNSENT.value, FIRST, False, "", 0) for id, row in zip(ids, rows, strict=True)]
+    bulk.add(tx, results, columns, values)
 
 
 def another(tx: Tx, task: int, run: int, *, priority: int, check: bool = False) -> None:
     """One more result of a task."""
-    _ANOTHER.execute(tx, t=task, r=run, p=priority, c=check)
+    row = {"task": task, "run": run, "state": S.UNSENT.value, "priority": priority, "check": check}
+    tx.execute(insert(results).values(row))
 
 
 # Giving out
@@ -70,22 +60,14 @@ _WAITING: Final = Prepared(
     select(results.c.id, results.c.task, results.c.run, tasks.c.sample, results.c.priority, results.c.check)
     .join(tasks, tasks.c.id == results.c.task)
     .join(runs, runs.c.id == results.c.run)
-    .where(results.c.state == S.UNSENT.value, runs.c.state == "open", results.c.priority == bindparam("p"))
+    .where(literal_column(f"results.{UNSENT}"), runs.c.state == "open", results.c.priority == bindparam("p"))
     .order_by(results.c.id)
     .limit(bindparam("most"))
 )
-_UNSENT: Final = Prepared(_COUNT.where(results.c.run == bindparam("r"), results.c.state == S.UNSENT.value, results.c.priority == FIRST))
-_MINE: Final = Prepared(
-    select(results.c.id, results.c.task, results.c.run, results.c.lease, results.c.sent)
-    .where(results.c.node == bindparam("n"), results.c.state == S.IN_PROGRESS.value)
-    .order_by(results.c.id)
-)
-_HAD: Final = Prepared(select(results.c.id).where(results.c.task == bindparam("t"), results.c.node == bindparam("n")).limit(1))
-_HAD_BY_OWNER: Final = Prepared(
-    select(results.c.id)
-    .outerjoin(nodes, nodes.c.id == results.c.node)
-    .where(results.c.task == bindparam("t"), or_(results.c.node == bindparam("n"), nodes.c.token == bindparam("o")))
-    .limit(1)
+_UNSENT: Final = Prepared(
+    select(func.count())
+    .select_from(results)
+    .where(literal_column(f"results.{UNSENT}"), results.c.run == bindparam("r"), results.c.priority == FIRST)
 )
 
 
@@ -95,100 +77,135 @@ def waiting(tx: Tx, limit: int) -> list[Waiting]:
     return [Waiting(row.id, row.task, row.run, row.sample, row.priority == FIRST, bool(row.check)) for row in rows]
 
 
+def reach(tx: Tx, some: Collection[Waiting]) -> None:
+    """Read these with their tasks, to be given out; those that another server is giving out stay away."""
+    here = tx.sheets
+    here.tasks.load(tx, {one.task for one in some}, skip=True)
+    here.results.load(tx, [one.result for one in some], skip=True)
+    load_tasks(tx, [one.task for one in some if not one.fresh], skip=True)
+
+
+def reached(tx: Tx, one: Waiting) -> bool:
+    here = tx.sheets
+    return here.tasks.rows.get(one.task) is not None and here.results.rows.get(one.result) is not None
+
+
 def unsent(tx: Tx, run: int) -> int:
     """Fresh tasks that wait."""
     return int(_UNSENT.value(tx, r=run))
 
 
+def load_held(tx: Tx, nodes: Collection[str]) -> None:
+    """What nodes were given, and what they were not told, for many of them at once."""
+    here = tx.sheets
+    missing = [node for node in nodes if node not in here.held]
+    if not missing:
+        return
+    here.flush(tx)
+    held: dict[str, list[Any]] = defaultdict(list)
+    for values in bulk.read(tx, results, "node", missing, where=IN_PROGRESS):
+        row = here.results.rows.get(values[0]) or here.results.made(values)
+        held[row.node].append(row)
+    untold: dict[str, list[Any]] = defaultdict(list)
+    for row in here.results.load(tx, missing, by="tell", where="todo IS NULL", skip=True):
+        untold[row.tell].append(row)
+    for node in missing:
+        here.held[node], here.untold[node] = held[node], untold[node]
+
+
 def held_by(tx: Tx, node: str) -> list[Any]:
     """Results that a node was given and has not answered."""
-    return _MINE.rows(tx, n=node)
+    load_held(tx, [node])
+    return [row for row in tx.sheets.held[node] if row.state == S.IN_PROGRESS.value]
 
 
 def had_by(tx: Tx, task: int, node: str, owner: int | None) -> bool:
     """Has this node, or another of its owner, had the task?"""
-    if owner is None:
-        return _HAD.value(tx, t=task, n=node) is not None
-    return _HAD_BY_OWNER.value(tx, t=task, n=node, o=owner) is not None
+    others = {row.node for row in results_of(tx, task) if row.node is not None}
+    if owner is None or node in others:
+        return node in others
+    load_nodes(tx, others)
+    known = tx.sheets.nodes.rows
+    return any(known[one] is not None and known[one].token == owner for one in others)
 
 
 def give(tx: Tx, result: int, node: str, *, now: float, lease: float) -> bool:
-    return move(tx, result, S.IN_PROGRESS, node=node, sent=now, lease=now + lease)
+    if not move(tx, result, S.IN_PROGRESS, node=node, sent=now, lease=now + lease):
+        return False
+    here = tx.sheets
+    if node in here.held:
+        here.held[node].append(here.results.rows[result])
+    return True
 
 
 # Looking
 
-_TASK: Final = Prepared(select(tasks).where(tasks.c.id == bindparam("i")))
-_TASK_LOCKED: Final = Prepared(select(tasks).where(tasks.c.id == bindparam("i")).with_for_update())
-_RESULT: Final = Prepared(
-    select(
-        results.c.id,
-        results.c.task,
-        results.c.run,
-        results.c.node,
-        results.c.state,
-        results.c.bytes,
-        tasks.c.version,
-        tasks.c.round,
-        tasks.c.steps,
-        tasks.c.state.label("task_state"),
-    )
-    .join(tasks, tasks.c.id == results.c.task)
-    .where(results.c.id == bindparam("i"))
-)
-_RESULTS_OF: Final = Prepared(
-    select(
-        results.c.id, results.c.node, results.c.state, results.c.used, results.c.sketch, results.c.returned, nodes.c.trusted, nodes.c.streak
-    )
-    .outerjoin(nodes, nodes.c.id == results.c.node)
-    .where(results.c.task == bindparam("t"))
-    .order_by(results.c.returned, results.c.id)
-)
 
-
-def task(tx: Tx, id: int, *, lock: bool = False) -> Any:
-    """`lock`: nobody else decides about it until the end of the transaction (PostgreSQL; SQLite has one writer anyway)."""
-    return (_TASK_LOCKED if lock else _TASK).row(tx, i=id)
+def task(tx: Tx, id: int) -> Any:
+    """Nobody else decides about it until the end of the transaction (PostgreSQL; SQLite has one writer anyway)."""
+    return tx.sheets.tasks.get(tx, id)
 
 
 def change(tx: Tx, id: int, **columns: Any) -> None:
-    _change_task(tuple(sorted(columns))).change(tx, i=id, **{f"v_{name}": value for name, value in columns.items()})
+    sheet = tx.sheets.tasks
+    sheet.change(sheet.get(tx, id), **columns)
 
 
-@lru_cache(maxsize=64)
-def _change_task(columns: tuple[str, ...]) -> Prepared:
-    return Prepared(update(tasks).where(tasks.c.id == bindparam("i")).values({name: bindparam(f"v_{name}") for name in columns}))
+def runs_of(tx: Tx, ids: Collection[int]) -> set[int]:
+    return {values[2] for values in bulk.read(tx, results, "id", ids)}
+
+
+def load_answers(tx: Tx, ids: Collection[int]) -> None:
+    """Results of which answers have come, with their tasks and what else belongs to these."""
+    here = tx.sheets
+    missing = [id for id in ids if id not in here.results.rows]
+    load_tasks(tx, [values[1] for values in bulk.read(tx, results, "id", missing)])
+    here.results.load(tx, missing)  # those that there are not
 
 
 def result(tx: Tx, id: int) -> Any:
-    """A result with what its task says; None if there is none."""
-    return _RESULT.row(tx, i=id)
+    """None if there is none."""
+    if id not in tx.sheets.results.rows:
+        load_answers(tx, [id])
+    return tx.sheets.results.rows[id]
 
 
 def results_of(tx: Tx, task: int) -> list[Any]:
     """In the order in which they came."""
-    return _RESULTS_OF.rows(tx, t=task)
+    if task not in tx.sheets.of_task:
+        load_tasks(tx, [task])
+    found = tx.sheets.of_task.get(task, [])
+    return found if len(found) == 1 else sorted(found, key=lambda row: (row.returned is None, row.returned, row.id))
+
+
+_NORMS: Final = Prepared(
+    select(results.c.norm)
+    .where(results.c.id > select(func.max(results.c.id)).scalar_subquery() - LATELY, results.c.run == bindparam("r"))
+    .where(results.c.state == S.VALID.value)
+    .order_by(results.c.id.desc())
+    .limit(bindparam("most")),
+    stale=True,
+)
+
+
+def good_norms(tx: Tx, run: int, most: int) -> list[float]:
+    """Of answers that were found good lately."""
+    return _NORMS.values(tx, r=run, most=most)
 
 
 # What is to do
 
-_TO_DO: Final = select(results.c.id, results.c.task, results.c.run, results.c.node, results.c.state).where(results.c.todo == bindparam("w"))
+_TO_DO: Final = select(results.c.id, results.c.task, results.c.run).where(results.c.todo == bindparam("w"), results.c.todo.is_not(None))
 _TO_DO_ALL: Final = Prepared(_TO_DO.order_by(results.c.id).limit(bindparam("most")))
 _TO_DO_CLAIM: Final = Prepared(_TO_DO.order_by(results.c.id).limit(bindparam("most")).with_for_update(skip_locked=True))
 _TO_DO_RUN: Final = Prepared(_TO_DO.where(results.c.run == bindparam("r")).order_by(results.c.id).limit(bindparam("most")))
 _EXPIRED: Final = Prepared(
-    select(results.c.id, results.c.task, results.c.run, results.c.node)
-    .where(results.c.state == S.IN_PROGRESS.value, results.c.lease < bindparam("now"))
+    select(results.c.id, results.c.task)
+    .where(literal_column(f"results.{IN_PROGRESS}"), results.c.lease < bindparam("now"))
     .order_by(results.c.lease)
     .limit(bindparam("most"))
 )
-_NEXT_LEASE: Final = Prepared(select(func.min(results.c.lease)).where(results.c.state == S.IN_PROGRESS.value))
-_UNTOLD: Final = Prepared(
-    select(results.c.id, results.c.state, results.c.used)
-    .where(results.c.tell == bindparam("n"), results.c.todo.is_(None))
-    .order_by(results.c.id)
-    .limit(64)
-)
+_NEXT_LEASE: Final = Prepared(select(func.min(results.c.lease)).where(literal_column(f"results.{IN_PROGRESS}")))
 
 
 def to_do(tx: Tx, what: str, *, run: int | None = None, limit: int = 256, claim: bool = False) -> list[Any]:
@@ -198,20 +215,28 @@ def to_do(tx: Tx, what: str, *, run: int | None = None, limit: int = 256, claim:
     return (_TO_DO_CLAIM if claim else _TO_DO_ALL).rows(tx, w=what, most=limit)
 
 
+def claim(tx: Tx, ids: Iterable[int]) -> list[int]:
+    """Tasks that are ours until the end of the transaction, with their results and nodes; those that another process has are left to it."""
+    wanted = list(dict.fromkeys(ids))
+    load_tasks(tx, wanted, skip=True)
+    load_nodes(tx, ())
+    return [id for id in wanted if tx.sheets.tasks.rows[id] is not None]
+
+
 def mark(tx: Tx, ids: Iterable[int], **columns: Any) -> None:
-    statement = _mark(tuple(sorted(columns)))
-    values = {f"v_{name}": value for name, value in columns.items()}
-    for id in ids:
-        statement.change(tx, i=id, **values)
-
-
-@lru_cache(maxsize=64)
-def _mark(columns: tuple[str, ...]) -> Prepared:
-    return Prepared(update(results).where(results.c.id == bindparam("i")).values({name: bindparam(f"v_{name}") for name in columns}))
+    sheet, wanted = tx.sheets.results, list(ids)
+    sheet.load(tx, wanted)
+    for id in wanted:
+        if sheet.rows[id] is not None:
+            sheet.change(sheet.rows[id], **columns)
 
 
 def expired(tx: Tx, now: float, limit: int = 512) -> list[Any]:
-    return _EXPIRED.rows(tx, now=now, most=limit)
+    """Results whose lease has ended, of tasks that are ours."""
+    rows = _EXPIRED.rows(tx, now=now, most=limit)
+    mine = set(claim(tx, [row.task for row in rows]))
+    known = tx.sheets.results.rows
+    return [known[row.id] for row in rows if row.task in mine]
 
 
 def next_lease(tx: Tx) -> float | None:
@@ -221,7 +246,8 @@ def next_lease(tx: Tx) -> float | None:
 
 def untold(tx: Tx, node: str) -> list[Any]:
     """Verdicts that the node does not know yet."""
-    return _UNTOLD.rows(tx, n=node)
+    load_held(tx, [node])
+    return [row for row in tx.sheets.untold[node] if row.tell == node][:64]
 
 
 # The end of a round or run
@@ -231,7 +257,10 @@ _OPEN_RUN, _OPEN_ROUND = Prepared(_OPEN), Prepared(_OPEN.where(tasks.c.round == 
 
 
 def open_tasks(tx: Tx, run: int, round: int | None = None) -> list[int]:
-    return _OPEN_RUN.values(tx, r=run) if round is None else _OPEN_ROUND.values(tx, r=run, n=round)
+    """Read, with their results."""
+    ids = _OPEN_RUN.values(tx, r=run) if round is None else _OPEN_ROUND.values(tx, r=run, n=round)
+    load_tasks(tx, ids)
+    return ids
 
 
 def by_state(tx: Tx, run: int | None = None) -> dict[str, int]:

@@ -8,9 +8,9 @@ import msgspec
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from laminar.core import digest
-from laminar.grid.db.book import Tx
 from laminar.grid.db.prepared import Prepared
 from laminar.grid.db.schema import files, residuals, results, tasks, versions
+from laminar.grid.db.tx import Tx
 from laminar.grid.states import ResultState
 
 

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from laminar import __version__
 from laminar.grid.db import nodes, runs, versions
 from laminar.grid.db.book import Tx
-from laminar.grid.desk import Desk
+from laminar.grid.desk import Desk, Wants
 from laminar.grid.server.gate import SMALL, Gate, target_of
 from laminar.grid.server.service import Denied, Service
 from laminar.grid.wire import model_bytes, signing
@@ -88,8 +88,8 @@ class NodeRoutes:
         """Of which no message says what they are."""
         return Response(data, 200, {signing.SIGNATURE: self._signature(request, 200, data)}, BYTES)
 
-    async def do(self, operation: Callable[[Tx], T]) -> T:
-        return await asyncio.wrap_future(self._desk.submit(operation))
+    async def do(self, operation: Callable[[Tx], T], wants: Wants | None = None) -> T:
+        return await asyncio.wrap_future(self._desk.submit(operation, wants))
 
     async def _signed(self, request: Request, limit: int = SMALL) -> tuple[str, bytes]:
         """The node and the body."""
@@ -127,7 +127,7 @@ class NodeRoutes:
         until = asyncio.get_running_loop().time() + asked.wait
         while True:
             signal = self._work
-            found = await self.do(partial(self._service.ask, id=node, asked=asked))
+            found = await self.do(partial(self._service.ask, id=node, asked=asked), Wants(node, asks=True))
             left = until - asyncio.get_running_loop().time()
             if found.tasks or found.verdicts or left <= 0 or self._closing or found.why != "nothing to do":
                 return found
@@ -177,7 +177,8 @@ class NodeRoutes:
         at = _number(request.query_params.get("at", "0"))
         total = _number(request.query_params.get("size", str(at + len(body))))
 
-        said = await self.do(lambda tx: self._service.deliver(tx, node, result, body, self._gate.limit, at=at, total=total))
+        answer = partial(self._service.deliver, id=node, result=result, data=body, limit=self._gate.limit, at=at, total=total)
+        said = await self.do(answer, Wants(node, result))
         if isinstance(said, int):
             return self.reply(request, Received(size=said), 202)
         if said.state == "returned":

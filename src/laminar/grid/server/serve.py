@@ -35,6 +35,7 @@ from laminar.grid.db import nodes
 from laminar.grid.db.book import Book
 from laminar.grid.desk import ThreadDesk
 from laminar.grid.server.admin_routes import AdminRoutes
+from laminar.grid.server.batch import Batch
 from laminar.grid.server.gate import Gate
 from laminar.grid.server.openapi import openapi
 from laminar.grid.server.pages import Pages
@@ -86,6 +87,7 @@ class GridServer:
         self._server: _Server | None = None
         only = NAMES if options.daemons else ()
         self.office = Office(self.desk, assimilator, clock, feeder=feeder, on_work=self._there_is_work, only=only)
+        self.desk.together = Batch(self.office)
         scheduler = Scheduler(feeder, bytes_a_day=options.bytes_a_day)
         book.rolled_back.append(scheduler.forget)
         self.service = Service(options.name, scheduler, clock)

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
-from sqlalchemy import select
 
 from laminar.core import digest
 from laminar.grid.daemons.accounting import account_of, keeps_back, put_back, sketcher_of
@@ -22,7 +21,6 @@ from laminar.grid.db.book import Tx
 from laminar.grid.db.moves import move
 from laminar.grid.db.nodes import Node
 from laminar.grid.db.runs import Run
-from laminar.grid.db.schema import results
 from laminar.grid.desk import Harmless
 from laminar.grid.states import ResultState, TaskState
 from laminar.grid.trust import accounts
@@ -162,14 +160,15 @@ class Service:
         now, id, result = self._clock(), node.id, row.id
         run = runs.get(tx, row.run)
         assert run is not None
-        if why := self._too_late(run, row):
+        task = tasks.task(tx, row.task)
+        if why := self._too_late(run, task):
             put_back(tx, run, id, result, now, accounted=False)
             said = self._late(tx, row, why)
             self._ask_another(tx, run, row.task)  # what waits to be compared with it need not wait any longer
             return said
         known = self._of(tx, run)
         try:
-            admitted = admit(data, self._wanted(run, row, known))
+            admitted = admit(data, self._wanted(run, row.id, task, known))
             self._account(tx, run, node, admitted, now)
         except Refused as error:
             refuse(tx, run, row, str(error)[:200], now, kind=error.reason)
@@ -188,6 +187,7 @@ class Service:
         )
         if not taken:
             return self._repeated(tx, row)
+        tx.sheets.answered[row.task] = run.id
         runs.count(tx, run.id, answers=1, bytes_up=len(data), dense_bytes=4 * run.settings.layout.numel)
         return Verdict(result=result, state="returned")
 
@@ -198,16 +198,16 @@ class Service:
         return Verdict(result=row.id, state=row.state if known else "late", reason="repeated" if known else row.state)
 
     @staticmethod
-    def _too_late(run: Run, row: Any) -> str:
+    def _too_late(run: Run, task: Any) -> str:
         if run.state not in ("open", "paused"):
             return f"its run is {run.state}"
-        if row.task_state in (TaskState.FAILED.value, TaskState.CANCELLED.value):
-            return f"its task is {row.task_state}"
+        if task.state in (TaskState.FAILED.value, TaskState.CANCELLED.value):
+            return f"its task is {task.state}"
         how = run.settings.grid
-        if how.max_staleness is not None and run.version - row.version > how.max_staleness:
-            return f"it began from version {row.version}, and {run.version} is the newest"
-        if how.mode == "rounds" and how.late == "drop" and row.round < run.since:
-            return f"its round {row.round} is over"
+        if how.max_staleness is not None and run.version - task.version > how.max_staleness:
+            return f"it began from version {task.version}, and {run.version} is the newest"
+        if how.mode == "rounds" and how.late == "drop" and task.round < run.since:
+            return f"its round {task.round} is over"
         return ""
 
     @staticmethod
@@ -217,12 +217,12 @@ class Service:
         return Verdict(result=row.id, state="late", reason=why[:200])
 
     @staticmethod
-    def _wanted(run: Run, row: Any, known: _Known) -> Wanted:
+    def _wanted(run: Run, result: int, task: Any, known: _Known) -> Wanted:
         settings = run.settings
         return Wanted(
-            result=row.id,
-            version=row.version,
-            steps=row.steps,
+            result=result,
+            version=task.version,
+            steps=task.steps,
             batch=settings.recipe.batch,
             layout=settings.layout,
             buffers=settings.buffers,
@@ -280,8 +280,6 @@ class Service:
         if known is None:
             known = self._known[run.id] = _Known()
         if known.answers % REFRESH == 0:
-            good = select(results.c.norm).where(results.c.run == run.id, results.c.state == "valid")
-            norms = tx.execute(good.order_by(results.c.id.desc()).limit(REMEMBER)).scalars().all()
-            known.usual = usual_norm(np.array(norms, dtype=np.float64))
+            known.usual = usual_norm(np.array(tasks.good_norms(tx, run.id, REMEMBER), dtype=np.float64))
         known.answers += 1
         return known

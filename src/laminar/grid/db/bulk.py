@@ -1,0 +1,113 @@
+"""Bulk: statements over many rows at once, in the words of each database.
+
+    read     the rows of these keys           SQLite: a JSON array of keys; PostgreSQL: an array, and the rows are locked in their order
+    change   some columns of many rows        SQLite: one prepared statement, many values; PostgreSQL: arrays, joined to the table
+    add      new rows
+    remove   the rows of these keys
+
+A statement a row costs PostgreSQL a journey to its server and back: a hundred requests that share a transaction (desk.py) would make
+thousands of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from sqlalchemy import Table
+from sqlalchemy.dialects import postgresql
+
+if TYPE_CHECKING:
+    from laminar.grid.db.tx import Tx
+
+_POSTGRES: Final = postgresql.dialect()  # type: ignore[no-untyped-call]
+
+
+def read(tx: Tx, table: Table, by: str, keys: Collection[Any], *, where: str = "", lock: str = "") -> list[Any]:
+    """All columns, as tuples. `where`: more conditions, in SQL that both understand; `lock`: "wait" or "skip" (PostgreSQL)."""
+    if not keys:
+        return []
+    text = _read(tx.name, table, by, where, lock)
+    if tx.hook is not None:
+        tx.hook(text)
+    return list(tx.raw.execute(text, [_keys(tx.name, keys)]).fetchall())
+
+
+def change(tx: Tx, table: Table, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> None:
+    """Each row: the new values of `columns`, and its id."""
+    _many(tx, _change(tx.name, table, columns), rows)
+
+
+def add(tx: Tx, table: Table, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> None:
+    _many(tx, _add(tx.name, table, columns), rows)
+
+
+def remove(tx: Tx, table: Table, by: str, keys: Collection[Any]) -> None:
+    if keys:
+        text = _remove(tx.name, table, by)
+        if tx.hook is not None:
+            tx.hook(text)
+        tx.raw.execute(text, [_keys(tx.name, keys)])
+
+
+def _many(tx: Tx, text: str, rows: Sequence[Sequence[Any]]) -> None:
+    if tx.hook is not None:
+        tx.hook(text)
+    if tx.name == "sqlite":
+        tx.raw.executemany(text, rows)
+    else:
+        tx.raw.execute(text, [list(values) for values in zip(*rows, strict=True)])
+
+
+def _keys(name: str, keys: Iterable[Any]) -> Any:
+    found = sorted(keys)
+    return msgspec.json.encode(found).decode() if name == "sqlite" else found
+
+
+# The text of statements
+
+
+@lru_cache(maxsize=256)
+def _read(name: str, table: Table, by: str, where: str, lock: str) -> str:
+    columns = ", ".join(_quoted(column.name) for column in table.columns)
+    end = f" AND {where}" if where else ""
+    if name == "sqlite":
+        return f"SELECT {columns} FROM {table.name} WHERE {_quoted(by)} IN (SELECT value FROM json_each(?)){end}"
+    order = ", ".join(_quoted(column.name) for column in table.primary_key.columns)
+    locked = {"": "", "wait": " FOR UPDATE", "skip": " FOR UPDATE SKIP LOCKED"}[lock]
+    return f"SELECT {columns} FROM {table.name} WHERE {_quoted(by)} = ANY(%b{_array(table, by)}){end} ORDER BY {order}{locked}"
+
+
+@lru_cache(maxsize=256)
+def _change(name: str, table: Table, columns: tuple[str, ...]) -> str:
+    if name == "sqlite":
+        return f"UPDATE {table.name} SET {', '.join(f'{_quoted(one)} = ?' for one in columns)} WHERE id = ?"
+    told = ", ".join(f"{_quoted(one)} = new.{_quoted(one)}" for one in columns)
+    arrays = ", ".join(f"%b{_array(table, one)}" for one in (*columns, "id"))
+    names = ", ".join(_quoted(one) for one in (*columns, "id"))
+    return f"UPDATE {table.name} SET {told} FROM unnest({arrays}) AS new({names}) WHERE {table.name}.id = new.id"
+
+
+@lru_cache(maxsize=64)
+def _add(name: str, table: Table, columns: tuple[str, ...]) -> str:
+    names = ", ".join(_quoted(one) for one in columns)
+    if name == "sqlite":
+        return f"INSERT INTO {table.name} ({names}) VALUES ({', '.join('?' for _ in columns)})"
+    return f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({', '.join(f'%b{_array(table, one)}' for one in columns)})"
+
+
+@lru_cache(maxsize=64)
+def _remove(name: str, table: Table, by: str) -> str:
+    if name == "sqlite":
+        return f"DELETE FROM {table.name} WHERE {_quoted(by)} IN (SELECT value FROM json_each(?))"
+    return f"DELETE FROM {table.name} WHERE {_quoted(by)} = ANY(%b{_array(table, by)})"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'  # "check" and "first" are words of SQL
+
+
+def _array(table: Table, column: str) -> str:
+    return f"::{table.columns[column].type.compile(_POSTGRES)}[]"
