@@ -6,6 +6,7 @@ import pytest
 
 from laminar.grid.db import runs, tasks
 from laminar.grid.population.problem import Clouds
+from laminar.grid.server.service import Denied
 from laminar.grid.wire.messages import Ask
 from laminar.train.on_grid import Grid
 from tests.torch.grid.crowd import Crowd
@@ -238,3 +239,19 @@ def test_who_lies_whenever_it_is_trusted_is_banned() -> None:
     for _ in range(3):
         made.hall.desk.do(cycle)
     assert len(made.banned()) == 1
+
+
+def test_a_node_that_has_used_up_its_bytes_gets_no_tasks_and_twice_as_many_nothing_at_all() -> None:
+    made = crowd(quorum=0.5)
+    service, id = made.hall.service, made.ids[0]
+    service._scheduler.bytes_a_day = 1000
+    assert answered(made, 0) == "returned"  # more than a thousand bytes
+    told = made.hall.ask(id)
+    assert not told.tasks and told.why == "its budget of 1000 bytes a day is used up"
+    made.hall.desk.do(lambda tx: service.fetch(tx, id, 1500))  # what it has begun it may finish
+    with pytest.raises(Denied, match="twice over") as refused:
+        made.hall.desk.do(lambda tx: service.fetch(tx, id, 1))
+    assert refused.value.status == 429
+    made.hall.now += 86400.0
+    made.hall.desk.do(lambda tx: service.fetch(tx, id, 1))
+    assert made.take(0) is not None

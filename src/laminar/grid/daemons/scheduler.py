@@ -40,7 +40,7 @@ class Given:
 @final
 class Scheduler:
     def __init__(self, feeder: Feeder, dice: random.Random | None = None, *, bytes_a_day: int | None = None) -> None:
-        self.feeder, self._dice, self._budget = feeder, dice or random.SystemRandom(), bytes_a_day
+        self.feeder, self._dice, self.bytes_a_day = feeder, dice or random.SystemRandom(), bytes_a_day
         self._secret = self._dice.getrandbits(63)
         self._about: dict[tuple[int, int], Version] = {}  # of versions
         self._owners: dict[int, int | None] = {}
@@ -107,8 +107,8 @@ class Scheduler:
             why = "nothing asked for"
         elif node.sent_today >= node.quota:
             why = f"its quota of {node.quota} tasks a day is used up"
-        elif self._budget is not None and node.bytes_today >= self._budget:
-            why = f"its budget of {self._budget} bytes a day is used up"
+        elif self.bytes_a_day is not None and node.bytes_today >= self.bytes_a_day:
+            why = f"its budget of {self.bytes_a_day} bytes a day is used up"
         if not why:
             return None
         nodes.seen(tx, node.id, now, speed=ask.speed, available=ask.available)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from laminar import __version__
-from laminar.grid.db import nodes, runs, versions
+from laminar.grid.db import runs, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.desk import Desk, Wants
 from laminar.grid.server.gate import SMALL, Gate, target_of
@@ -26,6 +26,8 @@ JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 LARGEST_PIECE: Final = 8 << 20
 DIGITS: Final = 18
+PACKED: Final = 8  # versions that are kept packed
+Packing = tuple[str, int, int | None]  # run, version, and the one that the node has
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -37,7 +39,7 @@ class NodeRoutes:
     ) -> None:
         self._service, self._desk, self._gate, self._key, self._clock, self._answered = service, desk, gate, key, clock, answered
         self._keys: dict[str, str] = {}  # of nodes; a node's id is the digest of its key, so this never changes
-        self._packed: dict[tuple[str, int, int | None], bytes] = {}  # versions on their way down
+        self._packed: dict[Packing, asyncio.Task[bytes]] = {}  # versions on their way down
         self._closing = False
         self._work = asyncio.Event()  # set, and a new one made, when there is work
 
@@ -149,23 +151,29 @@ class NodeRoutes:
         node, _ = await self._signed(request)
         run, number = request.path_params["run"], _number(request.path_params["version"])
         base = request.query_params.get("from")
-        key = (run, number, None if base is None else _number(base))
+        return await self._bytes(node, await self._pack((run, number, None if base is None else _number(base))))
+
+    async def _pack(self, key: Packing) -> bytes:
+        """A version as it goes down. Packed once for all who ask, and not in the thread that writes, which has other things to do."""
         if key not in self._packed:
-            self._packed[key] = await self.do(lambda tx: _pack(tx, *key))
-            while len(self._packed) > 8:
+            self._packed[key] = asyncio.create_task(self._pack_anew(key))
+            while len(self._packed) > PACKED:
                 self._packed.pop(next(iter(self._packed)))
-        size = len(self._packed[key])
-        self._desk.submit(lambda tx: nodes.moved_bytes(tx, node, self._clock(), down=size))  # nobody waits for that
-        return Response(self._packed[key], media_type=BYTES)
+        try:
+            return await asyncio.shield(self._packed[key])
+        except BaseException:
+            task = self._packed.get(key)
+            if task is not None and task.done():
+                self._packed.pop(key)  # whoever asks next may have more luck
+            raise
+
+    async def _pack_anew(self, key: Packing) -> bytes:
+        whole, base = await self.do(lambda tx: _versions(tx, *key))
+        return await asyncio.to_thread(model_bytes.pack, whole, base)
 
     async def _bytes(self, node: str, data: bytes) -> Response:
-        """Counted, and for nodes that are not banned. What they are is in signed messages by its digest, so they are not signed."""
-
-        def count(tx: Tx) -> None:
-            self._service.node(tx, node)
-            nodes.moved_bytes(tx, node, self._clock(), down=len(data))
-
-        await self.do(count)
+        """Counted, and not for everybody. What they are is in signed messages by its digest, so they are not signed."""
+        await self.do(lambda tx: self._service.fetch(tx, node, len(data)), Wants(node))
         return Response(data, media_type=BYTES)
 
     async def _result(self, request: Request) -> Response:
@@ -198,7 +206,8 @@ class NodeRoutes:
         return self.signed_bytes(request, found)
 
 
-def _pack(tx: Tx, name: str, number: int, base: int | None) -> bytes:
+def _versions(tx: Tx, name: str, number: int, base: int | None) -> tuple[bytes, bytes | None]:
+    """The bytes of a version, and of the one that the node has."""
     run = runs.named(tx, name)
     row = versions.get(tx, run.id, number) if run is not None else None
     if run is None or row is None or row.data is None:
@@ -206,7 +215,7 @@ def _pack(tx: Tx, name: str, number: int, base: int | None) -> bytes:
     old = versions.get(tx, run.id, base) if base is not None else None
     if base is not None and (old is None or old.data is None):
         raise Denied(404, "base", f"there is no version {base} of '{name}' here any more: fetch the whole")
-    return model_bytes.pack(bytes(row.data), bytes(old.data) if old is not None else None)
+    return bytes(row.data), bytes(old.data) if old is not None else None
 
 
 def _number(text: str) -> int:

@@ -115,6 +115,13 @@ class Service:
         again(tx, run, task, self._clock())
         self._scheduler.feeder.changed()
 
+    def fetch(self, tx: Tx, id: str, size: int) -> None:
+        """A node is about to be sent so many bytes."""
+        node, most = self.node(tx, id), self._scheduler.bytes_a_day
+        if most is not None and node.bytes_today > 2 * most:  # it gets no tasks after once as many: it may finish what it has
+            raise Denied(429, "budget", f"its budget of {most} bytes a day is used up twice over")
+        nodes.moved_bytes(tx, id, self._clock(), down=size)
+
     # Answers
 
     def deliver(self, tx: Tx, id: str, result: int, data: bytes, limit: int, *, at: int = 0, total: int | None = None) -> Verdict | int:
