@@ -1,11 +1,18 @@
-"""How many rounds a second does a grid of local nodes make, when there is next to no work to do?
+"""How many rounds a second does a grid of local nodes make, when there is next to no work to do? Against Flower, in the same run.
 
     python benchmarks/grid_rounds.py [--nodes 16] [--rounds 60] [--replicate never] [--compress none]
+    python benchmarks/grid_rounds.py --peer V/bin/python [--nodes 16] [--repeat 3]
 
-`laminar grid serve`, so many `laminar grid join` and `laminar grid train`, as anybody would start them, on this machine: a model of 101,260
-parameters, one step of 32 samples a task, quorum 1. Every answer is signed, checked and on disk before it is acknowledged. The rounds but
-the first quarter are counted, by the server's own record of when each was closed. Also the largest memory of a node's process.
-Wanted, with 16 nodes: 50 times Flower's deployment runtime (flwr 1.41: 25.8 s a round) and half of its in-memory gRPC path (13 rounds/s).
+V is a venv for the peer alone: `python3 -m venv V && V/bin/pip install flwr numpy`.
+Ours: `laminar grid serve`, so many `laminar grid join` and `laminar grid train`, as anybody would start them, on this machine: a model of
+101,260 parameters, one step of 32 samples a task, quorum 1. Every answer is signed, checked and on disk before it is acknowledged. Also the
+largest memory of a node's process.
+Flower (peers/flower.py) has the same model, float32, the same step, made with numpy, an answer of every node in every round, and FedAvg:
+its deployment runtime as documented, and its deprecated gRPC path, with a process for each client and with threads of one process. It is
+told to keep its state in memory, which is its default, and nothing of it is durable or signed.
+Every contender is started anew, in turns, and ended before the next. Rounds are counted by each server's own record of when it closed them,
+without the first quarter; starting is never counted.
+Wanted, with 16 nodes: 50 times Flower's deployment runtime, and half of its gRPC path, whichever way that is faster.
 """
 
 from __future__ import annotations
@@ -17,11 +24,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
+from peers import flower
+from processes import processes
 
 STACK = """\
 [stack]
@@ -37,61 +45,95 @@ args = { hidden = [1350] }
 data = "digits"
 train = { epochs = 1000, batch = 32, optimizer = "sgd", lr = 0.05, seed = 0, threads = 1 }
 """
+OURS = "laminar grid"
+WANTED = {"deployment": 50.0, "in memory": 0.5}
 
 
 def laminar(*words: str) -> list[str]:
     return [sys.executable, "-m", "laminar", *words]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--nodes", type=int, default=16)
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--replicate", default="never")
-    parser.add_argument("--compress", default="none")
-    args = parser.parse_args()
+def ours(nodes: int, rounds: int, replicate: str, compress: str) -> list[float]:
+    """When each of the newest rounds was closed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "laminar.toml").write_text(STACK)
-        server = subprocess.Popen(laminar("grid", "serve", "--port", "0", "--json"), cwd=folder, stdout=subprocess.PIPE, text=True)
-        nodes: list[subprocess.Popen[Any]] = []
-        try:
-            assert server.stdout is not None
-            told = json.loads(server.stdout.readline())
-            for i in range(args.nodes):
-                words = [
-                    "grid",
-                    "join",
-                    told["url"],
-                    "--token",
-                    told["token"],
-                    "--name",
-                    f"n{i}",
-                    "--home",
-                    str(folder / f"n{i}"),
-                    "--cpu",
-                    "50%",
-                ]
-                nodes.append(subprocess.Popen(laminar(*words), cwd=folder, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
-            how = ["--workers", str(args.nodes), "--rounds", str(args.rounds), "--quorum", "1", "--local-steps", "1"]
-            how += ["--replicate", args.replicate, "--compress", args.compress]
-            subprocess.run(laminar("grid", "train", "net", "-q", *how), cwd=folder, check=True, stdout=subprocess.DEVNULL)
-            rounds = json.loads(subprocess.check_output(laminar("grid", "rounds", "--json"), cwd=folder))
-            closed = [one["closed"] for one in rounds][args.rounds // 4 :]
-            memory = max(p.memory_info().rss for node in nodes for p in [psutil.Process(node.pid), *psutil.Process(node.pid).children()])
-            took = sorted(b - a for a, b in itertools.pairwise(closed))
-            rate = (len(closed) - 1) / (closed[-1] - closed[0])
-            print(
-                f"{args.nodes} nodes, {args.compress}, replicate {args.replicate}: {rate:.1f} rounds/s "
-                f"(a round {1000 * statistics.median(took):.0f} ms, {1000 * took[0]:.0f} to {1000 * took[-1]:.0f}); "
-                f"a node's process {memory / 1e6:.0f} MB, the server {psutil.Process(server.pid).memory_info().rss / 1e6:.0f} MB"
-            )
-        finally:
-            for process in [*nodes, server]:
-                process.terminate()
-            until = time.monotonic() + 20
-            for process in [*nodes, server]:
-                process.wait(max(0.1, until - time.monotonic()))
+        with processes(folder) as running:
+            server = running.start("server", laminar("grid", "serve", "--port", "0", "--json"), stdout=subprocess.PIPE)
+            line = server.stdout.readline() if server.stdout else b""
+            if not line:
+                raise SystemExit(f"the server did not start. Its last words:\n{running.last_words('server')}")
+            told = json.loads(line)
+            for i in range(nodes):
+                how = ["--token", told["token"], "--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%"]
+                running.start(f"node-{i}", laminar("grid", "join", told["url"], *how))
+            beside = list(running.all)
+            how = ["--workers", str(nodes), "--rounds", str(rounds), "--quorum", "1", "--local-steps", "1"]
+            how += ["--replicate", replicate, "--compress", compress]
+            running.start("train", laminar("grid", "train", "net", "-q", *how))
+            running.wait("train", beside)
+            found = json.loads(subprocess.check_output(laminar("grid", "rounds", "--json"), cwd=folder))
+            if any(one["answers"] != nodes for one in found):
+                raise SystemExit(f"rounds were closed with {[one['answers'] for one in found]} answers, not with {nodes} each")
+            members = [psutil.Process(running.all[f"node-{i}"].pid) for i in range(nodes)]
+            memory = max(p.memory_info().rss for member in members for p in [member, *member.children()])
+            own = psutil.Process(server.pid).memory_info().rss
+            print(f"{OURS}: a node's process {memory / 1e6:.0f} MB, the server {own / 1e6:.0f} MB", flush=True)
+            return [one["closed"] for one in found]
+
+
+def measured(name: str, closed: list[float]) -> float:
+    """Rounds a second, told at once: the whole may take long."""
+    counted = closed[len(closed) // 4 :]
+    took = sorted(1000 * (b - a) for a, b in itertools.pairwise(counted))
+    rate = (len(counted) - 1) / (counted[-1] - counted[0])
+    print(f"{name}: {rate:.3g} rounds/s (a round {statistics.median(took):,.0f} ms, {took[0]:,.0f} to {took[-1]:,.0f})", flush=True)
+    return rate
+
+
+def middle(values: list[float], form: str) -> str:
+    low, high = min(values), max(values)
+    return f"{statistics.median(values):{form}}" + (f" ({low:{form}} to {high:{form}})" if len(values) > 1 else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=60, help="of ours and of the gRPC path; the newest 100 are known")
+    parser.add_argument("--replicate", default="never")
+    parser.add_argument("--compress", default="none")
+    parser.add_argument("--repeat", type=int, default=None, help="how often each is measured (3 with a peer, else 1)")
+    parser.add_argument("--peer", type=Path, help="a Python that has flwr")
+    parser.add_argument("--peer-rounds", type=int, default=5, help="of Flower's deployment runtime")
+    parser.add_argument("--peer-poll", default="1", help="seconds between two looks of a SuperExec; several with commas")
+    args = parser.parse_args()
+
+    contenders: dict[str, Callable[[], list[float]]] = {OURS: lambda: ours(args.nodes, args.rounds, args.replicate, args.compress)}
+    if args.peer is not None:
+        peer = args.peer.absolute()  # not resolved: the link is what makes it the venv's
+        version = flower.version(peer)
+        for poll in map(float, args.peer_poll.split(",")):
+            name = f"flwr {version}, deployment, looks every {poll:g} s"
+            contenders[name] = lambda poll=poll: flower.deployment(peer, args.nodes, args.peer_rounds, poll)  # type: ignore[misc]
+        for threads, who in ((False, "processes"), (True, "threads")):
+            name = f"flwr {version}, in memory, {who}"
+            contenders[name] = lambda threads=threads: flower.in_memory(peer, args.nodes, args.rounds, threads)  # type: ignore[misc]
+    repeat = args.repeat or (3 if args.peer else 1)
+    rates: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(repeat):
+        for name, run in contenders.items():
+            rates[name].append(measured(name, run()))
+
+    how = f"{args.nodes} nodes, 101,260 parameters, {args.compress}, replicate {args.replicate}"
+    print(f"\n{how}; {repeat} of each, in turns: the middle (lowest to highest)")
+    print(f"{'':44}{'rounds/s':>28}{'ours against it':>28}  durable")
+    for name, found in rates.items():
+        ratio = "" if name == OURS else middle([a / b for a, b in zip(rates[OURS], found, strict=True)], ".2f")
+        print(f"{name:44}{middle(found, '.3g'):>28}{ratio:>28}  {'every answer' if name == OURS else 'nothing'}")
+    for kind, wanted in WANTED.items() if args.peer and args.nodes == 16 else ():
+        ratios = [min(a / rates[name][i] for name in rates if kind in name) for i, a in enumerate(rates[OURS])]
+        reached = statistics.median(ratios)
+        print(f"{kind}: {reached:.2f} of its fastest, wanted {wanted:g}: {'met' if reached >= wanted else 'missed'}")
 
 
 if __name__ == "__main__":
