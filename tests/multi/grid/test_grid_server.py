@@ -226,10 +226,33 @@ def test_who_says_nothing_or_byte_by_byte_is_hung_up_on(tmp_path: Path, monkeypa
 def test_rates_are_kept_per_name() -> None:
     now = [0.0]
     rates = Rates(2.0, burst=3.0, clock=lambda: now[0])
+    assert rates.look("a") == 0
     assert [rates.take("a") for _ in range(3)] == [0, 0, 0]
-    assert rates.take("a") == pytest.approx(0.5) and rates.take("b") == 0
+    assert rates.look("a") == rates.take("a") == pytest.approx(0.5) and rates.take("b") == 0
     now[0] = 0.5
     assert rates.take("a") == 0 and rates.take("a") > 0
+
+
+def test_large_bodies_are_not_read_from_where_much_rubbish_came(tmp_path: Path) -> None:
+    with serving(tmp_path) as (server, url):
+        made = Client(url, signing.Key.make(), pinned=server.key.public)
+        node = made.enrol(server.secrets.join, FACTS).node
+        server.gate._strangers = Rates(1e-3, burst=3.0)
+        host, port = url.removeprefix("http://").split(":")
+
+        def begin() -> bytes:
+            """The answer to the head of a request whose megabyte never comes."""
+            with socket.create_connection((host, int(port)), timeout=10) as line:
+                line.sendall(f"PUT /v1/results/1 HTTP/1.1\r\nHost: x\r\n{signing.NODE}: {node}\r\nContent-Length: 1000000\r\n\r\n".encode())
+                return line.recv(100)
+
+        with httpx.Client(base_url=url) as rubbish:
+            for _ in range(4):
+                found = rubbish.put("/v1/results/1", content=b"x", headers={signing.NODE: node})
+        assert found.status_code == 429
+        assert b" 429 " in begin()
+        assert made.work(Ask(want=1)).why == "nothing to do"  # a node that signs what it asks is heard all the same
+        made.close()
 
 
 def test_nonces_are_remembered_for_as_long_as_their_time_is_good() -> None:

@@ -34,6 +34,11 @@ class Rates:
         self._rate, self._burst, self._clock, self._most = per_second, burst, clock, most
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
+    def look(self, name: str) -> float:
+        """What `take` would say."""
+        left, at = self._left.get(name, (self._burst, 0.0))
+        return max(0.0, (1 - left) / self._rate - (self._clock() - at))
+
     def take(self, name: str) -> float:
         """0: go on; else seconds to wait."""
         now = self._clock()
@@ -80,6 +85,9 @@ class Gate:
         told = request.headers.get("content-length")
         if told is not None and (not told.isdigit() or int(told) > limit):
             raise Denied(413, "size", f"{told} bytes, but {limit} are allowed")
+        if limit > SMALL and not self.unlimited and (wait := self._strangers.look(_address(request))):
+            # nobody knows yet whose it is, and much that came from there was nobody's
+            raise Denied(429, "rate", f"too many bad requests from this address; again in {wait:.1f} s")
         parts: list[bytes] = []
         size, clock = 0, asyncio.get_running_loop().time
         began = clock()
@@ -99,7 +107,7 @@ class Gate:
 
     def stranger(self, request: Request) -> None:
         """Before a stranger is listened to."""
-        if not self.unlimited and (wait := self._strangers.take(request.client.host if request.client else "?")):
+        if not self.unlimited and (wait := self._strangers.take(_address(request))):
             raise Denied(429, "rate", f"too many requests; again in {wait:.1f} s")
 
     def signed(self, request: Request, node: str, key: str, body: bytes) -> str:
@@ -137,6 +145,10 @@ class Gate:
 
     def count(self, error: str) -> None:
         self.refused[error] = self.refused.get(error, 0) + 1
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else "?"
 
 
 def target_of(request: Request) -> str:
