@@ -27,13 +27,10 @@ def postgres(*options: str) -> Iterator[str]:
     bin = programs()
     assert bin is not None
     folder = Path(tempfile.mkdtemp(prefix="laminar-pg-", dir="/tmp"))
-    more: dict[str, Any] = {}
-    if os.geteuid() == 0:  # PostgreSQL refuses to be root
-        user = pwd.getpwnam("nobody")
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        more = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    quiet = _quietly(folder)
+    if "user" in quiet:
+        os.chown(folder, quiet["user"], quiet["group"])
     os.chmod(folder, 0o700)
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": True, "cwd": folder, **more}
     data = folder / "data"
     settings = ["-c", f"unix_socket_directories={folder}", "-c", "listen_addresses=", *(word for one in options for word in ("-c", one))]
     try:
@@ -45,3 +42,18 @@ def postgres(*options: str) -> Iterator[str]:
             subprocess.run([bin / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"], **quiet)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def restart(url: str) -> None:
+    """As if its machine had lost power: connections break, and it recovers from its log."""
+    bin, folder = programs(), Path(url.rpartition("host=")[2])
+    assert bin is not None
+    subprocess.run([bin / "pg_ctl", "-D", folder / "data", "-m", "immediate", "-w", "-l", folder / "log", "restart"], **_quietly(folder))
+
+
+def _quietly(folder: Path) -> dict[str, Any]:
+    more: dict[str, Any] = {}
+    if os.geteuid() == 0:  # PostgreSQL refuses to be root
+        user = pwd.getpwnam("nobody")
+        more = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    return {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": True, "cwd": folder, **more}
