@@ -63,7 +63,9 @@ class Trainer:
         tensors |= {name: torch.zeros(shape) for name, shape in about.parameters.items()}
         tensors |= {name: torch.zeros(shape) for name, shape in about.buffers.items() if name not in tensors}
         self.model = load_forms(files(about.graphs["train"]), files(about.graphs["eval"]), tensors, about.aliases)
-        self.frozen = freeze(self.model, about.frozen)
+        frozen = freeze(self.model, about.frozen)
+        self.model.train()
+        frozen.keep()
         self.layout = Layout.of(about.parameters)
         self.row, self.grad = torch.zeros(self.layout.numel), torch.zeros(self.layout.numel)
         self.params = dict(self.model.named_parameters())
@@ -78,11 +80,12 @@ class Trainer:
             self.params[part.name].grad = part.of(self.grad)
         buffers = dict(self.model.named_buffers())
         self.buffers = [buffers[name] for name in about.buffers]
+        self._gathered: tuple[int, Dataset, Batches] | None = None  # of the last task: seed, data, batches
 
     @torch.no_grad()
     def load(self, version: bytes) -> None:
         numel = self.layout.numel
-        self.row.copy_(torch.frombuffer(bytearray(version[: 4 * numel]), dtype=torch.float32))
+        self.row.numpy()[:] = np.frombuffer(version, dtype="<f4", count=numel)
         values, at = torch.from_numpy(np.frombuffer(version, dtype="<f8", offset=4 * numel).copy()), 0
         for buffer in self.buffers:
             some = values[at : at + buffer.numel()].view(buffer.shape)
@@ -100,8 +103,6 @@ class Trainer:
         began = time.monotonic()
         self.load(version)
         start = self.row.clone()
-        self.model.train()
-        self.frozen.keep()
         loss_of = make_loss(loss_name(self.recipe, data.task), label_smoothing=self.recipe.label_smoothing)
         trained = {part.name: self.params[part.name] for part in self.layout.parts}
         optimizer = None if self.about.gradients else Optimizer(self.recipe, trained)
@@ -120,7 +121,7 @@ class Trainer:
                     optimizer.step(rate(number))
         change = self.grad.clone() if optimizer is None else start - self.row
         mean = losses / task.steps
-        if not math.isfinite(mean) or not bool(torch.isfinite(change).all()):
+        if not math.isfinite(mean) or not _finite(change):
             raise LaminarError("L601", f"the loss of task {task.task} is {mean}", hint="lower lr in train")
         return Done(change, self.flat_buffers(), mean, samples, time.monotonic() - began)
 
@@ -137,16 +138,7 @@ class Trainer:
         return lambda step: rate(min(start + step, recipe.epochs * batches - 1))
 
     def _batches(self, task: Task, data: Dataset) -> Iterator[tuple[Tensor, Tensor]]:
-        local = task.sample is not None
-        spec = data_of(self.about, task.sample)
-        batches = Batches(
-            data.train.x,
-            data.train.y,
-            batch=self.recipe.batch,
-            seed=task.seed if local else self.recipe.seed,
-            augment=spec.augment,
-            background=False,
-        )
+        batches = self._batches_of(task, data)
         left, epoch, first = task.steps, task.epoch, task.first
         whole = batches_of(len(data.train), self.recipe.batch)
         while left:
@@ -157,6 +149,20 @@ class Trainer:
                     yield x[rows], y[rows]
             left -= last - first
             epoch, first = epoch + 1, 0
+
+    def _batches_of(self, task: Task, data: Dataset) -> Batches:
+        """Those of the task before, where they are the same: the order of an epoch is drawn once."""
+        seed = self.recipe.seed if task.sample is None else task.seed
+        if self._gathered is None or self._gathered[0] != seed or self._gathered[1] is not data:
+            augment = data_of(self.about, task.sample).augment
+            batches = Batches(data.train.x, data.train.y, batch=self.recipe.batch, seed=seed, augment=augment, background=False)
+            self._gathered = seed, data, batches
+        return self._gathered[2]
+
+
+def _finite(values: Tensor) -> bool:
+    """A sum is finite only if all are; one that is not may also have grown too large."""
+    return math.isfinite(float(values.sum())) or bool(torch.isfinite(values).all())
 
 
 def batches_of(samples: int, batch: int) -> int:

@@ -21,6 +21,7 @@ from laminar.data.order import counted
 
 SIZE: Final = 256
 _PART: Final = 1 << 20
+_AT_ONCE: Final = 1 << 15  # values: what is made of them on the way stays in the cache of a processor
 
 Sketch = NDArray[np.float32]
 
@@ -41,7 +42,11 @@ class Sketcher:
 
     def of(self, values: NDArray[np.float32]) -> Sketch:
         """Of a whole change, flat."""
-        return np.bincount(self._sums, weights=values * self._signs, minlength=SIZE).astype(np.float32)
+        total = np.zeros(SIZE)
+        for at in range(0, self.numel, _AT_ONCE):
+            some = slice(at, at + _AT_ONCE)
+            total += np.bincount(self._sums[some], weights=values[some] * self._signs[some], minlength=SIZE)
+        return total.astype(np.float32)
 
     def of_some(self, positions: NDArray[np.integer], values: NDArray[np.float32]) -> Sketch:
         """Of a change that is zero but at `positions`."""
