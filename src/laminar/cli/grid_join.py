@@ -40,6 +40,7 @@ def run(
     from laminar.cli.grid_extra import need_grid
 
     need_grid()
+    from laminar.core.heap import keep_freed_memory
     from laminar.grid.node import limits as owner
     from laminar.grid.node.client import Client
     from laminar.grid.node.home import Home, default_home
@@ -53,6 +54,7 @@ def run(
     called = name or platform.node() or "node"
     client: Client = join(place, url, token, key, called, limits, ca)
     be_modest()
+    keep_freed_memory()  # versions and answers come and go
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

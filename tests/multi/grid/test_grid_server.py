@@ -6,6 +6,7 @@ import hashlib
 import socket
 import time
 from collections.abc import Iterator
+from email.message import Message
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -19,6 +20,7 @@ from laminar.grid.node.client import Client, Refusal, Unreachable
 from laminar.grid.node.home import Home
 from laminar.grid.node.join import join
 from laminar.grid.node.limits import Limits
+from laminar.grid.node.line import Reply
 from laminar.grid.server import patience
 from laminar.grid.server.gate import Nonces, Rates
 from laminar.grid.server.serve import GridServer
@@ -49,6 +51,13 @@ def signed(client: Client, method: str, path: str, body: bytes = b"", **changed:
     message = signing.of_request(method, path, stamp, nonce, hashlib.sha256(body).hexdigest())
     head = {signing.NODE: client.node, signing.TIME: stamp, signing.NONCE: nonce, signing.SIGNATURE: client._key.sign(message)}
     return head | {key: value for key, value in changed.items() if key not in ("time", "nonce")}
+
+
+def reply(status: int, head: dict[str, str], body: bytes) -> Reply:
+    headers = Message()
+    for name, value in head.items():
+        headers[name] = value
+    return Reply(status, headers, body)
 
 
 def error_of(response: httpx.Response) -> tuple[int, str]:
@@ -169,6 +178,16 @@ def test_results_of_others_cannot_be_answered_or_looked_at(grid: tuple[GridServe
         assert httpx.get(grid[1] + path, headers=signed(client, "GET", path)).status_code in (404, 422)
 
 
+@pytest.mark.parametrize(
+    ("first", "error"), [("5", (422, "schema")), ("999999", (422, "schema")), ("one", (422, "number")), ("10", (404, "result"))]
+)
+def test_a_request_for_work_before_an_answer_is_one(
+    grid: tuple[GridServer, str], client: Client, first: str, error: tuple[int, str]
+) -> None:
+    body, path = b'{"want":1}answer', f"/v1/results/1?ask={first}"
+    assert error_of(httpx.put(grid[1] + path, content=body, headers=signed(client, "PUT", path, body))) == error
+
+
 def test_a_server_that_lies_is_not_listened_to(grid: tuple[GridServer, str], tmp_path: Path) -> None:
     server, url = grid
     other = Client(url, signing.Key.make(), pinned=signing.Key.make().public)
@@ -182,8 +201,7 @@ def test_a_server_that_lies_is_not_listened_to(grid: tuple[GridServer, str], tmp
 
 @pytest.mark.parametrize("head", [{"content-type": "application/octet-stream"}, {}, {signing.SIGNATURE: "AAAA"}])
 def test_an_answer_that_is_not_signed_is_not_taken(client: Client, head: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    forged = httpx.Response(200, headers=head, content=b'{"tasks":[]}')
-    monkeypatch.setattr(client._http, "request", Mock(return_value=forged))
+    monkeypatch.setattr(client._line, "request", Mock(return_value=reply(200, head, b'{"tasks":[]}')))
     with pytest.raises(Unreachable, match="not the server that this node joined"):
         client.work(Ask(want=1))
 
@@ -197,7 +215,7 @@ def test_an_answer_to_somebody_else_is_not_taken(grid: tuple[GridServer, str], c
     body = msgspec.json.encode(Ask(want=1))
     heard = httpx.post(url + "/v1/work", content=body, headers=signed(other, "POST", "/v1/work", body, nonce="0123456789abcdef"))
     assert heard.status_code == 200
-    monkeypatch.setattr(client._http, "request", Mock(return_value=heard))
+    monkeypatch.setattr(client._line, "request", Mock(return_value=reply(200, dict(heard.headers), heard.content)))
     with pytest.raises(Unreachable, match="not the server that this node joined"):
         client.work(Ask(want=1))
     other.close()

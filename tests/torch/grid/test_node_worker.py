@@ -138,7 +138,7 @@ def test_what_is_kept_back_comes_later_and_what_was_not_used_is_put_back(tmp_pat
     assert again.whole(task(described, version, steps=2, result=2))
     compressor, fresh = again._compressor("run", again._trainer(described.about_sha256))
     assert not fresh and torch.equal(compressor.state()["v"], worker._compressors["run"].state()["v"])
-    again.forget("run")
+    again.forget("run", [2])
     assert not home.residual_path("run").exists()
 
 

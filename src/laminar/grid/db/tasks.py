@@ -250,6 +250,15 @@ def untold(tx: Tx, node: str) -> list[Any]:
     return [row for row in tx.sheets.untold[node] if row.tell == node][:64]
 
 
+def told(tx: Tx, node: str, ids: Iterable[int]) -> None:
+    """The node knows these verdicts."""
+    sheet, heard = tx.sheets.results, list(ids)
+    sheet.load(tx, heard, skip=True)  # one that another server has at this moment is told again
+    for row in [sheet.rows[id] for id in heard]:
+        if row is not None and row.tell == node:
+            sheet.change(row, tell=None)
+
+
 # The end of a round or run
 
 _OPEN: Final = select(tasks.c.id).where(tasks.c.run == bindparam("r"), tasks.c.state == TaskState.OPEN.value).order_by(tasks.c.id)

@@ -1,7 +1,8 @@
 """Node: a desktop that lends its idle time. Two processes: one that talks to the server and minds its owner (no torch), one that computes.
 
-Read in this order: home.py (what a node keeps on its disk), client.py (signed requests), limits.py (what the owner allows; pure) with
-machine.py (what the machine is doing), keeper.py (the loop), worker_process.py and trainer.py (the work), sources.py (data that a server
-may ask for).
+Read in this order: home.py (what a node keeps on its disk), client.py (signed requests) over line.py (a connection), limits.py (what the
+owner allows; pure) with machine.py (what the machine is doing), keeper.py (the loop) with supplies.py (what a task needs), sent.py (answers
+that may have to be put back) and computer.py (the other process); there, worker_process.py, worker.py and trainer.py (the work) and
+sources.py (data that a server may ask for).
 A node runs no code of the server: it gets a graph of tensor operators, numbers, and names of public data.
 """

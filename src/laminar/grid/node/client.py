@@ -12,15 +12,18 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, final
 
-import httpx
 import msgspec
 
 from laminar.core.errors import LaminarError
+from laminar.grid.node.line import Broken, Line, Reply
 from laminar.grid.wire import signing
 from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Enrolled, Facts, Problem, Received, Verdict, Work
 
 PIECE: Final = 4 << 20  # bytes of an upload
 TIMEOUT: Final = 30.0
+MESSAGE: Final = 16 << 20  # bytes that a reply may have
+FILE: Final = 4 << 30
+ROOM: Final = 64 << 10  # bytes by which packing may make a version larger
 T = TypeVar("T")
 
 
@@ -44,19 +47,14 @@ class Client:
         self._checker = signing.Checker()
         self._off = 0.0  # seconds that our clock is behind the server's
         try:
-            verify: Any = True
-            if ca is not None:
-                import ssl
-
-                verify = ssl.create_default_context(cafile=ca)
-            self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT, verify=verify, trust_env=True)
-        except (OSError, httpx.InvalidURL) as error:
+            self._line = Line(self.url, ca=ca)
+        except (OSError, ValueError) as error:
             raise LaminarError(
                 "L501", f"{url} cannot be used: {error}", hint="--ca FILE is the certificate that `laminar grid serve` wrote"
             ) from error
 
     def close(self) -> None:
-        self._http.close()
+        self._line.close()
 
     # Requests
 
@@ -72,27 +70,31 @@ class Client:
         return self._ask("POST", "/v1/work", asked, type=Work, timeout=TIMEOUT + asked.wait)
 
     def file(self, sha256: str) -> bytes:
-        return self._send("GET", f"/v1/files/{sha256}", signed=False).content
+        return self._send("GET", f"/v1/files/{sha256}", signed=False, most=FILE).body
 
-    def version(self, run: str, number: int, base: int | None) -> bytes:
-        """Refusal with the error `base` where the difference cannot be had."""
-        return self._send(
-            "GET", f"/v1/runs/{_quoted(run)}/versions/{number}" + (f"?from={base}" if base is not None else ""), signed=False
-        ).content
+    def version(self, run: str, number: int, base: int | None, size: int) -> bytes:
+        """`size`: of its plain bytes. Refusal with the error `base` where the difference cannot be had."""
+        path = f"/v1/runs/{_quoted(run)}/versions/{number}" + (f"?from={base}" if base is not None else "")
+        return self._send("GET", path, signed=False, most=size + size // 64 + ROOM).body
 
-    def answer(self, result: int, data: bytes) -> Verdict:
-        """In pieces where it is large; what the server has already is not sent again."""
+    def answer(self, result: int, data: bytes, asked: Ask | None = None) -> Verdict:
+        """In pieces where it is large; what the server has already is not sent again. `asked`: what to do next is in the reply, if it is
+        not too large for that."""
         if len(data) <= PIECE:
-            return self._ask("PUT", f"/v1/results/{result}", data, type=Verdict)
+            if asked is None:
+                return self._ask("PUT", f"/v1/results/{result}", data, type=Verdict)
+            text = msgspec.json.encode(asked)
+            path, timeout = f"/v1/results/{result}?ask={len(text)}", TIMEOUT + asked.wait
+            return self._read(self._send("PUT", path, text, data, timeout=timeout), Verdict)
         there = self._ask("GET", f"/v1/results/{result}", type=Received)
         at = there.size if there.sha256 == hashlib.sha256(data[: there.size]).hexdigest() else 0
         while True:
             piece = data[at : at + PIECE] or data[-1:]
             at = min(at, len(data) - 1)
-            response = self._send("PUT", f"/v1/results/{result}?at={at}&size={len(data)}", piece)
-            if response.status_code != 202:
-                return self._read(response, Verdict)
-            at = self._read(response, Received).size
+            reply = self._send("PUT", f"/v1/results/{result}?at={at}&size={len(data)}", piece)
+            if reply.status != 202:
+                return self._read(reply, Verdict)
+            at = self._read(reply, Received).size
 
     def custody(self, run: str, data: bytes | None = None) -> bytes | None:
         """Leave what is kept back with the server, or get it again."""
@@ -101,54 +103,57 @@ class Client:
             self._send("PUT", path, data)
             return None
         try:
-            return self._send("GET", path).content
+            return self._send("GET", path).body
         except Refusal:
             return None
 
     # How
 
     def _ask(self, method: str, path: str, body: Any = None, *, type: type[T], timeout: float = TIMEOUT) -> T:
-        return self._read(self._send(method, path, body, timeout=timeout), type)
+        content = () if body is None else (body if isinstance(body, bytes) else msgspec.json.encode(body),)
+        return self._read(self._send(method, path, *content, timeout=timeout), type)
 
-    def _read(self, response: httpx.Response, kind: type[T]) -> T:
+    def _read(self, reply: Reply, kind: type[T]) -> T:
         try:
-            return msgspec.json.decode(response.content, type=kind)
+            return msgspec.json.decode(reply.body, type=kind)
         except msgspec.DecodeError as error:
             raise Unreachable(f"{self.url} says something that is no answer: {error}") from error
 
     def _send(
-        self, method: str, path: str, body: Any = None, *, timeout: float = TIMEOUT, again: bool = True, signed: bool = True
-    ) -> httpx.Response:
+        self, method: str, path: str, *body: bytes, timeout: float = TIMEOUT, again: bool = True, signed: bool = True, most: int = MESSAGE
+    ) -> Reply:
         """Not `signed`: bytes whose digest is known from a message that was."""
-        content = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
+        digest = hashlib.sha256()
+        for part in body:
+            digest.update(part)
         stamp, nonce = f"{time.time() + self._off:.3f}", signing.nonce()
-        message = signing.of_request(method, path, stamp, nonce, hashlib.sha256(content).hexdigest())
+        message = signing.of_request(method, path, stamp, nonce, digest.hexdigest())
         headers = {signing.NODE: self.node, signing.TIME: stamp, signing.NONCE: nonce, signing.SIGNATURE: self._key.sign(message)}
         try:
-            response = self._http.request(method, path, content=content, headers=headers, timeout=timeout)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            reply = self._line.request(method, path, body, headers, timeout=timeout, most=most)
+        except Broken as error:
             raise Unreachable(f"{self.url}: {str(error) or error.__class__.__name__}") from error
-        if signed or response.status_code >= 400:
-            self._check(response, method, path, nonce)
-        if response.status_code < 400:
-            return response
+        if signed or reply.status >= 400:
+            self._check(reply, method, path, nonce)
+        if reply.status < 300:
+            return reply
         try:
-            problem = msgspec.json.decode(response.content, type=Problem)
+            problem = msgspec.json.decode(reply.body, type=Problem)
         except msgspec.DecodeError:
-            raise Unreachable(f"{self.url} answers {response.status_code}") from None
+            raise Unreachable(f"{self.url} answers {reply.status}") from None
         if problem.error == "clock" and again:
             self._off = problem.now - time.time()
-            return self._send(method, path, body, timeout=timeout, again=False, signed=signed)
-        if response.status_code >= 500 or problem.error in ("rate", "slow", "gone"):
+            return self._send(method, path, *body, timeout=timeout, again=False, signed=signed, most=most)
+        if reply.status >= 500 or problem.error in ("rate", "slow", "gone"):
             raise Unreachable(f"{self.url}: {problem.message}")
-        raise Refusal(response.status_code, problem)
+        raise Refusal(reply.status, problem)
 
-    def _check(self, response: httpx.Response, method: str, target: str, nonce: str) -> None:
+    def _check(self, reply: Reply, method: str, target: str, nonce: str) -> None:
         if self.pinned is None:
             return
-        message = signing.of_reply(self.node, method, target, nonce, response.status_code, hashlib.sha256(response.content).hexdigest())
-        if not self._checker.good(self.pinned, response.headers.get(signing.SIGNATURE, ""), message):
-            raise Unreachable(f"what answers at {self.url} ({response.status_code}) is not the server that this node joined")
+        message = signing.of_reply(self.node, method, target, nonce, reply.status, hashlib.sha256(reply.body).hexdigest())
+        if not self._checker.good(self.pinned, reply.headers.get(signing.SIGNATURE, ""), message):
+            raise Unreachable(f"what answers at {self.url} ({reply.status}) is not the server that this node joined")
 
 
 def _quoted(name: str) -> str:

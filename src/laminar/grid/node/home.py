@@ -4,7 +4,8 @@ key                     of the node, for its owner only
 server.json             which server, and the key that it had when the node joined
 files/<sha256>          graphs and descriptions; versions/<run>/<number> of models
 tasks/<result>.json     tasks that are not answered yet
-answers/<result>        answers that the server has not used yet
+sent/<result>.json      tasks whose answers were brought, and may have to be put back into what compression keeps (sent.py)
+answers/<result>        the answers to both
 residuals/<run>         what compression has kept back
 data/                   caches of the data sets
 paused                  is there while the owner wants no work to be done
@@ -27,6 +28,7 @@ from laminar.grid.wire.messages import About, Task
 from laminar.grid.wire.signing import Key
 
 VERSIONS: Final = 4  # of a run, that are kept to make others from
+FOLDERS: Final = ("files", "versions", "tasks", "sent", "answers", "residuals", "data")
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +53,8 @@ def default_home() -> Path:
 class Home:
     def __init__(self, root: Path) -> None:
         self.root = root
-        for name in ("files", "versions", "tasks", "answers", "residuals", "data"):
+        self._versions: dict[str, tuple[Path, list[int]]] = {}  # of runs: where they are, and which
+        for name in FOLDERS:
             (root / name).mkdir(parents=True, exist_ok=True)
 
     @property
@@ -89,20 +92,28 @@ class Home:
         atomic.write_bytes(self.root / "files" / sha256, data)
 
     def version_path(self, run: str, number: int) -> Path:
-        return self.root / "versions" / digest.short(digest.of_bytes(run.encode())) / str(number)
+        return self._versions_of(run)[0] / str(number)
 
     def newest(self, run: str) -> int | None:
-        found = [int(path.name) for path in self.version_path(run, 0).parent.glob("[0-9]*") if path.name.isdigit()]
-        return max(found, default=None)
+        return max(self._versions_of(run)[1], default=None)
 
     def keep_version(self, run: str, number: int, data: bytes) -> None:
-        """Not flushed: what is lost is fetched again, and its digest is checked when it is read."""
-        path = self.version_path(run, number)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, data)
-        old = sorted((int(p.name) for p in path.parent.glob("[0-9]*") if p.name.isdigit()), reverse=True)[VERSIONS:]
-        for one in old:
-            (path.parent / str(one)).unlink(missing_ok=True)
+        """Not flushed: what is lost is fetched again, and its digest is checked by each process that finds it."""
+        folder, numbers = self._versions_of(run)
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / str(number), data)
+        others = sorted({*numbers} - {number}, reverse=True)  # the one that is needed now may be older than all of them
+        for one in others[VERSIONS - 1 :]:
+            (folder / str(one)).unlink(missing_ok=True)
+        numbers[:] = [number, *others[: VERSIONS - 1]]
+
+    def _versions_of(self, run: str) -> tuple[Path, list[int]]:
+        """Looked for once: nobody else writes them while this process is the node."""
+        found = self._versions.get(run)
+        if found is None:
+            folder = self.root / "versions" / digest.short(digest.of_bytes(run.encode()))
+            found = self._versions[run] = folder, [int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit()]
+        return found
 
     # Tasks and answers
 
@@ -112,16 +123,38 @@ class Home:
 
     def tasks(self) -> list[Task]:
         """Those that were begun before a reboot."""
+        return self._noted("tasks")
+
+    def forget_task(self, result: int) -> None:
+        (self.root / "tasks" / f"{result}.json").unlink(missing_ok=True)
+
+    def note_sent(self, task: Task) -> None:
+        """Its answer was brought. In one step: the task is among those to do, or among these."""
+        name = f"{task.result}.json"
+        os.replace(self.root / "tasks" / name, self.root / "sent" / name)
+
+    def sent(self) -> list[Task]:
+        return self._noted("sent")
+
+    def forget_sent(self, result: int) -> None:
+        (self.root / "sent" / f"{result}.json").unlink(missing_ok=True)
+        self.answer_path(result).unlink(missing_ok=True)
+
+    def _noted(self, folder: str) -> list[Task]:
         found = []
-        for path in sorted((self.root / "tasks").glob("*.json")):
+        for path in (self.root / folder).glob("*.json"):
             try:
                 found.append(msgspec.json.decode(path.read_bytes(), type=Task))
             except (msgspec.DecodeError, OSError):
                 path.unlink(missing_ok=True)
-        return found
+        return sorted(found, key=lambda task: task.result)
 
-    def forget_task(self, result: int) -> None:
-        (self.root / "tasks" / f"{result}.json").unlink(missing_ok=True)
+    def sweep(self) -> None:
+        """Answers that belong to no task: what was left of them when a process was killed."""
+        known = {str(task.result) for task in [*self.tasks(), *self.sent()]}
+        for path in (self.root / "answers").iterdir():
+            if path.name not in known:
+                path.unlink(missing_ok=True)
 
     def answer_path(self, result: int) -> Path:
         return self.root / "answers" / str(result)
@@ -161,7 +194,8 @@ class Home:
 
     def clear(self) -> None:
         """All but who it is and where it belongs."""
-        for name in ("files", "versions", "tasks", "answers", "residuals", "data"):
+        self._versions.clear()
+        for name in FOLDERS:
             shutil.rmtree(self.root / name, ignore_errors=True)
             (self.root / name).mkdir()
 

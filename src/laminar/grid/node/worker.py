@@ -2,13 +2,18 @@
 
 The answer is written first, then the residual that belongs to it, tagged with the answer's number. If the machine stops in between, tag
 and answer do not fit together, the answer is thrown away and the task done again: nothing is sent twice or lost.
+
+A verdict is settled once, however often it is told: as long as the answer is on the disk it is not settled. The residual is written with
+the numbers of the answers that went back into it, then these are deleted; if the machine stops in between, those are deleted first that
+the residual names.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -29,11 +34,12 @@ from laminar.grid.node.trainer import Trainer, data_of
 from laminar.grid.wire import answer as answers
 from laminar.grid.wire.messages import About, Task
 from laminar.grid.wire.sketch import Sketcher
-from laminar.parallel.compress.packet import Packet
+from laminar.parallel.compress.packet import BadPacket, Packet
 from laminar.parallel.compress.protocol import Compressor
 
 DATA_SETS: Final = 4  # that stay open
-TAG: Final = "result"
+TAG: Final = "result"  # whose answer is not in the residual any more
+SETTLED: Final = "settled"  # answers that are in it again
 
 
 @final
@@ -44,6 +50,7 @@ class Worker:
         self._sketchers: dict[str, Sketcher] = {}
         self._data: OrderedDict[tuple[str, int | None], Dataset] = OrderedDict()
         self._compressors: dict[str, Compressor] = {}
+        self._tags: dict[str, int] = {}  # of residuals
 
     def do(self, task: Task, pause: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """The answer is on the disk when this returns; figures for the keeper."""
@@ -53,40 +60,60 @@ class Worker:
         done = trainer.do(task, version, data, pause)
         sketch = self._sketchers[task.about].of(done.change.numpy())
         compressor, fresh = self._compressor(task.run, trainer)
-        packet = compressor.encode(done.change, epoch_progress=task.progress, weights=trainer.row)
-        head = answers.Head(
-            result=task.result,
-            version=task.version.number,
-            packet=packet.nbytes,
-            buffers=done.buffers.nbytes,
-            samples=done.samples,
-            steps=task.steps,
-            loss=done.loss,
-            seconds=done.seconds,
-            fresh=fresh,
-            threads=torch.get_num_threads(),
-        )
-        _write(self._home.answer_path(task.result), answers.write(head, packet.data, done.buffers, sketch))
-        self._keep_residual(task.run, compressor, task.result)
+        with self._unless_kept(task.run):
+            packet = compressor.encode(done.change, epoch_progress=task.progress, weights=trainer.row)
+            head = answers.Head(
+                result=task.result,
+                version=task.version.number,
+                packet=packet.nbytes,
+                buffers=done.buffers.nbytes,
+                samples=done.samples,
+                steps=task.steps,
+                loss=done.loss,
+                seconds=done.seconds,
+                fresh=fresh,
+                threads=torch.get_num_threads(),
+            )
+            _write(self._home.answer_path(task.result), answers.write(head, packet.data, done.buffers, sketch))
+            self._tags[task.run] = task.result
+            self._keep_residual(task.run, compressor)
         return {"result": task.result, "samples": done.samples, "seconds": done.seconds, "loss": done.loss}
 
     def put_back(self, run: str, about: str, results: list[int]) -> None:
         """Answers that were not used: what they took out of the residual goes back into it."""
-        trainer = self._trainer(about)
-        compressor, _ = self._compressor(run, trainer)
-        for result in results:
-            path = self._home.answer_path(result)
-            if path.exists():
-                row = _residual_row(compressor)
-                if row is not None:
-                    compressor.decode(Packet.parse(bytes(answers.parse(path.read_bytes()).packet)), row)
-                path.unlink()
-        self._keep_residual(run, compressor, -1)
+        compressor, _ = self._compressor(run, self._trainer(about))
+        row = _residual_row(compressor)
+        with self._unless_kept(run):
+            for result in results:
+                packet = _packet_in(self._home.answer_path(result))
+                if packet is not None and row is not None:
+                    with contextlib.suppress(BadPacket):
+                        compressor.decode(packet, row)
+            self._keep_residual(run, compressor, settled=results)
+        self._delete_answers(results)
 
-    def forget(self, run: str) -> None:
-        """What was kept back, and all that was not settled."""
+    def forget(self, run: str, results: list[int]) -> None:
+        """What was kept back: these answers were refused, and the server has forgotten it, too."""
+        if not any(self._home.answer_path(result).exists() for result in results):
+            return  # they are settled
         self._compressors.pop(run, None)
-        self._home.residual_path(run).unlink(missing_ok=True)
+        path = self._home.residual_path(run)
+        atomic.write_bytes(path, save({SETTLED: torch.tensor(results)}))
+        self._delete_answers(results)
+        path.unlink()
+
+    def _delete_answers(self, results: Iterable[int]) -> None:
+        for result in results:
+            self._home.answer_path(result).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _unless_kept(self, run: str) -> Iterator[None]:
+        """A residual that was changed and could not be written: that on the disk counts."""
+        try:
+            yield
+        except BaseException:
+            self._compressors.pop(run, None)
+            raise
 
     def _trainer(self, about: str) -> Trainer:
         if about not in self._trainers:
@@ -117,20 +144,26 @@ class Worker:
             path = self._home.residual_path(run)
             try:
                 saved = load(path.read_bytes()) if path.exists() else {}
-                saved.pop(TAG, None)
+                self._tags[run] = int(saved.pop(TAG, torch.tensor(-1)))
+                self._delete_answers(saved.pop(SETTLED, torch.zeros(0)).long().tolist())
                 if saved:
                     made.load(saved)
-            except (SafetensorError, OSError, LaminarError):  # damaged, or of another kind: begin anew
+            except (SafetensorError, OSError, LaminarError, ValueError):  # damaged, or of another kind: begin anew
                 path.unlink(missing_ok=True)
                 made = compressor_of(trainer.recipe, trainer.layout, gradients=trainer.about.gradients)
             self._compressors[run] = made
-            return made, not made.state()
         return self._compressors[run], not self._compressors[run].state()
 
-    def _keep_residual(self, run: str, compressor: Compressor, result: int) -> None:
+    def _keep_residual(self, run: str, compressor: Compressor, settled: list[int] | None = None) -> None:
+        """`settled`: answers that went back into it. That is written down for good before the server is told."""
         state = {name: tensor.contiguous() for name, tensor in compressor.state().items()}
-        if state:
-            _write(self._home.residual_path(run), save({**state, TAG: torch.tensor(result)}))
+        if not state:
+            return
+        state[TAG] = torch.tensor(self._tags.get(run, -1))
+        if settled:
+            atomic.write_bytes(self._home.residual_path(run), save({**state, SETTLED: torch.tensor(settled)}))
+        else:
+            _write(self._home.residual_path(run), save(state))
 
     def whole(self, task: Task) -> bool:
         """Is there an answer to the task, with the residual that belongs to it?"""
@@ -144,6 +177,14 @@ class Worker:
             return int(load(residual.read_bytes())[TAG]) == task.result
         except (SafetensorError, KeyError, OSError):
             return False
+
+
+def _packet_in(path: Path) -> Packet | None:
+    """Of an answer on the disk; None where it is gone, or damaged."""
+    try:
+        return Packet.parse(bytes(answers.parse(path.read_bytes()).packet))
+    except (OSError, answers.BadAnswer, BadPacket):
+        return None
 
 
 def _residual_row(compressor: Compressor) -> Tensor | None:

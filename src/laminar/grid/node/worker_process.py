@@ -2,14 +2,13 @@
 
     {"do": task}                                      {"result": 7, "samples": 640, "seconds": 1.2, "loss": 0.4}
     {"put back": {"run", "about", "results": [7]}}    {"put back": [7]}
-    {"forget": run}                                   {"forget": run}
+    {"forget": {"run", "results": [7]}}               {"forget": [7]}
     {"whole": task}                                   {"whole": true}
 Whatever goes wrong is {"error": text, "code": "L601"}; the keeper gives the task back.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -21,7 +20,7 @@ import msgspec
 
 def main() -> None:
     home, threads, share = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
-    out = os.fdopen(os.dup(1), "w", buffering=1)
+    out = os.dup(1)
     os.dup2(2, 1)  # what libraries print is no answer
     import torch
 
@@ -37,9 +36,9 @@ def main() -> None:
     torch.set_num_threads(threads)
     worker = Worker(Home(home))
     pace = Pace(share)
-    print(json.dumps({"ready": torch.__version__}), file=out)
-    for line in sys.stdin:
-        asked: dict[str, Any] = json.loads(line)
+    _say(out, {"ready": str(torch.__version__)})
+    for line in sys.stdin.buffer:
+        asked: dict[str, Any] = msgspec.json.decode(line)
         try:
             if "do" in asked:
                 said = worker.do(msgspec.convert(asked["do"], Task), pace.pause)
@@ -47,15 +46,21 @@ def main() -> None:
                 worker.put_back(**asked["put back"])
                 said = {"put back": asked["put back"]["results"]}
             elif "forget" in asked:
-                worker.forget(asked["forget"])
-                said = {"forget": asked["forget"]}
+                worker.forget(**asked["forget"])
+                said = {"forget": asked["forget"]["results"]}
             else:
                 said = {"whole": worker.whole(msgspec.convert(asked["whole"], Task))}
         except LaminarError as error:
             said = {"error": error.message, "code": error.code}
         except Exception as error:
             said = {"error": f"{type(error).__name__}: {error}", "code": ""}
-        print(json.dumps(said), file=out)
+        _say(out, said)
+
+
+def _say(out: int, said: dict[str, Any]) -> None:
+    line = msgspec.json.encode(said) + b"\n"
+    while line:
+        line = line[os.write(out, line) :]
 
 
 class Pace:

@@ -49,6 +49,7 @@ class _Node:
     speed: float
     until: float = 0.0  # when it is switched off
     task: Task | None = None
+    heard: list[int] = field(default_factory=list)  # verdicts
 
 
 @dataclass
@@ -138,9 +139,10 @@ class Simulation:
 
     def _ask(self, node: _Node, number: int) -> None:
         try:
-            work = self.hall.ask(node.id, Ask(want=1, speed=node.speed))
+            work = self.hall.ask(node.id, Ask(want=1, speed=node.speed, heard=node.heard))
         except Denied:
             return  # banned: it gives up
+        node.heard = [result for result, _, _ in work.verdicts]
         if not work.tasks:
             self._at(self.hall.now + RETRY, ASKS, number)
             return

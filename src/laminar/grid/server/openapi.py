@@ -28,7 +28,14 @@ _CALLS: Final[tuple[tuple[str, str, str, str, Any, dict[int, Any]], ...]] = (
     ("get", "/v1/files/{sha256}", "A graph or a description", "node", None, {200: bytes}),
     ("get", "/v1/runs/{run}/versions/{version}", "A version, whole or as the difference to another (?from=)", "node", None, {200: bytes}),
     ("get", "/v1/results/{result}", "How much of an answer is here", "node", None, {200: Received}),
-    ("put", "/v1/results/{result}", "An answer, or a piece of it (?at=&size=)", "node", bytes, {200: Verdict, 202: Received}),
+    (
+        "put",
+        "/v1/results/{result}",
+        "An answer after a request for work (?ask=), or a piece (?at=&size=)",
+        "node",
+        bytes,
+        {200: Verdict, 202: Received},
+    ),
     ("get", "/v1/runs/{run}/custody", "What this node has kept back", "node", None, {200: bytes}),
     ("put", "/v1/runs/{run}/custody", "Leave what is kept back with the server", "node", bytes, {200: Received}),
     ("get", "/v1/status", "The grid in figures", "view", None, {200: dict}),
@@ -61,7 +68,7 @@ _PARAMETERS: Final = {
 }
 _QUERY: Final = {
     ("get", "/v1/runs/{run}/versions/{version}"): ("from",),
-    ("put", "/v1/results/{result}"): ("at", "size"),
+    ("put", "/v1/results/{result}"): ("ask", "at", "size"),
 }
 _PLAIN: Final[dict[Any, dict[str, Any]]] = {
     dict: {"application/json": {"schema": {"type": "object"}}},

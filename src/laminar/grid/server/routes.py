@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -14,17 +15,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from laminar import __version__
-from laminar.grid.db import runs, versions
+from laminar.grid.db import nodes, runs, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.desk import Desk, Wants
 from laminar.grid.server.gate import SMALL, Gate, target_of
 from laminar.grid.server.service import Denied, Service
 from laminar.grid.wire import model_bytes, signing
-from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Problem, Received, Work
+from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Packed, Problem, Received, Work
 
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 LARGEST_PIECE: Final = 8 << 20
+SMALL_VERSION: Final = 4 << 20  # bytes of a version that is sent with the task
 DIGITS: Final = 18
 PACKED: Final = 8  # versions that are kept packed
 Packing = tuple[str, int, int | None]  # run, version, and the one that the node has
@@ -131,13 +133,30 @@ class NodeRoutes:
             signal = self._work
             found = await self.do(partial(self._service.ask, id=node, asked=asked), Wants(node, asks=True))
             left = until - asyncio.get_running_loop().time()
-            if found.tasks or found.verdicts or left <= 0 or self._closing or found.why != "nothing to do":
-                return found
-            asked = msgspec.structs.replace(asked, cannot=[], facts=None)
+            if found.tasks or left <= 0 or self._closing or found.why != "nothing to do":
+                return await self._with_versions(node, asked, found)
+            asked = msgspec.structs.replace(asked, cannot=[], facts=None, heard=[])
             try:
                 await asyncio.wait_for(signal.wait(), left)
             except TimeoutError:
                 return found
+
+    async def _with_versions(self, node: str, asked: Ask, found: Work) -> Work:
+        """And what the tasks begin from, where that is little: it saves the node a request."""
+        small = {
+            (task.run, task.version.number) for task in found.tasks if task.run in asked.versions and task.version.size <= SMALL_VERSION
+        }
+        packed = []
+        for run, number in small:
+            base = asked.versions[run]
+            if number != base:
+                with contextlib.suppress(Denied):  # the node asks for the whole then
+                    packed.append(Packed(run=run, number=number, base=base, data=await self._pack((run, number, base))))
+        if not packed:
+            return found
+        size = sum(len(one.data) for one in packed)
+        self._desk.submit(lambda tx: nodes.moved_bytes(tx, node, self._clock(), down=size), Wants(node))  # nobody waits for that
+        return msgspec.structs.replace(found, versions=packed)
 
     async def _file(self, request: Request) -> Response:
         node, _ = await self._signed(request)
@@ -182,6 +201,10 @@ class NodeRoutes:
             node, _ = await self._signed(request)
             return self.reply(request, await self.do(lambda tx: self._service.here(tx, node, result)))
         node, body = await self._signed(request, min(self._gate.limit, LARGEST_PIECE))
+        asked = None
+        if "ask" in request.query_params:  # the first bytes are a request for work, which is answered together with the answer
+            first = _number(request.query_params["ask"])
+            asked, body = _decode(body[: min(first, SMALL)], Ask), body[first:]
         at = _number(request.query_params.get("at", "0"))
         total = _number(request.query_params.get("size", str(at + len(body))))
 
@@ -191,6 +214,8 @@ class NodeRoutes:
             return self.reply(request, Received(size=said), 202)
         if said.state == "returned":
             self._answered()
+        if asked is not None:
+            said = msgspec.structs.replace(said, work=await self._find_work(node, asked))
         return self.reply(request, said)
 
     async def _custody(self, request: Request) -> Response:

@@ -89,12 +89,12 @@ class Service:
             self._given_back(tx, id, result, why)
         if asked.facts is not None:
             nodes.enrol(tx, node.key, node.token, asked.facts, now)
+        tasks.told(tx, id, asked.heard)
         given = self._scheduler.hand_out(tx, node, asked, now)
         return self._work(tx, id, given, now)
 
     def _work(self, tx: Tx, id: str, given: Given, now: float) -> Work:
-        untold = tasks.untold(tx, id)
-        tasks.mark(tx, [row.id for row in untold], tell=None)
+        untold = tasks.untold(tx, id)  # until the node says that it has settled them
         return Work(
             tasks=list(given.tasks),
             wait=given.wait,

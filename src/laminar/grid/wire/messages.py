@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 Sha = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 NodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
 Name = Annotated[str, Meta(min_length=1, max_length=80, pattern="^[^\\x00-\\x1f\\x7f]+$")]
@@ -61,6 +61,10 @@ class Ask(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     speed: Annotated[float, Meta(ge=0, le=1e12)] = 0.0  # samples a second; 0: not known yet
     available: Annotated[float, Meta(ge=0, le=1)] = 1.0  # share of the time in which it works
     cannot: Annotated[list[tuple[int, Line]], Meta(max_length=64)] = []  # results that it gives back, and why
+    heard: Annotated[
+        list[Count], Meta(max_length=64)
+    ] = []  # results whose verdicts it has heard, and settled on its disk: no need to repeat
+    versions: Annotated[dict[Name, Count], Meta(max_length=16)] = {}  # of runs: the newest on its disk, to send differences to
     facts: Facts | None = None  # when they have changed
 
 
@@ -89,11 +93,21 @@ class Task(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lease: Seconds  # from now
 
 
+class Packed(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A version that a node will need, as the difference to one that it has (model_bytes.py)."""
+
+    run: Name
+    number: int
+    base: int
+    data: bytes
+
+
 class Work(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tasks: list[Task] = []
     wait: Seconds = 0.0  # until it is worth asking again
     why: Short = ""  # there is nothing
-    verdicts: list[tuple[int, str, str]] = []  # on earlier results: result, state, reason
+    verdicts: list[tuple[int, str, str]] = []  # on earlier results: result, state, reason; until they are known to be heard
+    versions: list[Packed] = []  # for the tasks, where they are small and the node has one before
     now: float = 0.0
 
 

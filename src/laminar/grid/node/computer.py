@@ -1,0 +1,114 @@
+"""Computer: the process that computes (worker_process.py), as its keeper has it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Final, final
+
+import msgspec
+import psutil
+
+from laminar.grid.node.limits import Limits
+
+NEW_GROUP: Final = 0x200  # CREATE_NEW_PROCESS_GROUP of Windows
+
+
+@final
+class Computer:
+    """The process that computes; started when there is work, and again when it has died. It can be stopped at any moment, and go on."""
+
+    def __init__(self, home: Path, limits: Limits) -> None:
+        self._home, self._limits = home, limits
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._reader: threading.Thread | None = None
+        self.torch = ""
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def start(self) -> None:
+        if self.pid is not None:
+            return
+        self._hang_up()
+        cores = psutil.cpu_count() or 1
+        threads = max(1, int(cores * self._limits.cpu))
+        share = min(1.0, cores * self._limits.cpu / threads)
+        words = [sys.executable, "-m", "laminar.grid.node.worker_process", str(self._home), str(threads), str(share)]
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        self._lines = queue.SimpleQueue()
+        # in a session of its own: Ctrl-C is for the keeper
+        apart: dict[str, Any] = {"start_new_session": True} if os.name == "posix" else {"creationflags": NEW_GROUP}
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, **apart)
+        self._reader = threading.Thread(target=self._read, args=(self._process, self._lines), daemon=True)
+        self._reader.start()
+
+    @staticmethod
+    def _read(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.put(line)
+        lines.put(None)
+
+    def ask(self, asked: dict[str, Any]) -> None:
+        self.start()
+        assert self._process is not None and self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, OSError):  # it has died: `answer` says so
+            self._process.stdin.write(msgspec.json.encode(asked) + b"\n")
+            self._process.stdin.flush()
+
+    def answer(self, timeout: float) -> dict[str, Any] | None:
+        """What it says; None: not yet. A process that has died says an error."""
+        try:
+            line = self._lines.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        if line is None:
+            code = self._process.wait() if self._process is not None else None
+            self._hang_up()
+            return {"error": f"the computing process ended with {code}", "code": "died"}
+        said: dict[str, Any] = msgspec.json.decode(line)
+        if "ready" in said:
+            self.torch = said["ready"]
+            return self.answer(timeout)
+        return said
+
+    def rest(self, resting: bool) -> None:
+        """Stop it where it is, or let it go on."""
+        if self.pid is not None:
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(self.pid)
+                process.suspend() if resting else process.resume()
+
+    def memory(self) -> int:
+        if self.pid is None:
+            return 0
+        try:
+            return int(psutil.Process(self.pid).memory_info().rss)
+        except psutil.Error:
+            return 0
+
+    def end(self) -> None:
+        if self._process is not None:
+            self.rest(False)
+            self._process.kill()
+            self._process.wait()
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """It has ended."""
+        if self._reader is not None:
+            self._reader.join(5)
+        if self._process is not None:
+            for pipe in (self._process.stdin, self._process.stdout):
+                with contextlib.suppress(OSError):  # what nobody reads any more
+                    if pipe is not None:
+                        pipe.close()
+        self._process = self._reader = None

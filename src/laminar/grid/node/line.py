@@ -1,0 +1,142 @@
+"""Line: one connection to a server, kept open between requests. HTTP/1.1 by the standard library, a third of what httpx costs a request.
+
+Proxies are those of the environment or the system, as for most programs. Redirects are not followed: they come back as they are. A reply
+has at most as many bytes as the caller allows, and every wait for the other side has an end.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import select
+import ssl
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from email.message import Message
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import final
+from urllib.parse import SplitResult, unquote, urlsplit
+
+Broken = (OSError, HTTPException)  # what a request may end with
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: Message  # whatever the case of their names
+    body: bytes
+
+
+@final
+class Line:
+    """ValueError for an address, or a proxy, that cannot be used; OSError for an authority that cannot be read."""
+
+    def __init__(self, url: str, *, ca: str | None = None) -> None:
+        there = _place(url)
+        self._host, self._port, self._prefix = there.hostname or "", there.port, there.path.rstrip("/")
+        self._secure = there.scheme == "https"
+        self._context = _context(ca) if self._secure else None
+        self._headers = {"Authorization": told} if (told := _secret(there)) else {}
+        self._tunnel: dict[str, str] = {}  # headers for the proxy
+        self._proxy = _proxy(there)
+        if self._proxy is not None and (told := _secret(self._proxy)):
+            self._tunnel = {"Proxy-Authorization": told}
+        if self._proxy is not None and not self._secure:  # it is asked for the whole address
+            self._prefix = f"http://{there.netloc.rpartition('@')[2]}{self._prefix}"
+            self._headers |= self._tunnel
+        self._open: HTTPConnection | None = None
+
+    def request(self, method: str, path: str, body: Sequence[bytes], headers: Mapping[str, str], *, timeout: float, most: int) -> Reply:
+        """One of `Broken` when it cannot be had: nobody is there, the wait is too long, or the reply has more than `most` bytes."""
+        line = self._connected(timeout)
+        try:
+            head = {**self._headers, **headers, "Content-Length": str(sum(map(len, body)))}
+            try:
+                line.request(method, self._prefix + path, body=body, headers=head)
+            except (BrokenPipeError, ConnectionResetError):
+                if line.sock is None:
+                    raise  # else it does not want all of it, and may have said why
+            with line.getresponse() as found:
+                return self._reply(found, most)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _reply(self, found: HTTPResponse, most: int) -> Reply:
+        known = found.length
+        body = b"" if known is not None and known > most else found.read(None if known is not None else most + 1)
+        if len(body) > most or (known or 0) > most:
+            raise HTTPException(f"it sends more than the {most} bytes that are expected")
+        if found.will_close:
+            self.close()
+        return Reply(found.status, found.headers, body)
+
+    def _connected(self, timeout: float) -> HTTPConnection:
+        if self._open is not None and self._open.sock is not None and not _ended(self._open):
+            self._open.sock.settimeout(timeout)
+            return self._open
+        self.close()
+        self._open = self._dialled(timeout)
+        return self._open
+
+    def _dialled(self, timeout: float) -> HTTPConnection:
+        """By way of the proxy, if there is one."""
+        if self._proxy is None:
+            if self._secure:
+                return HTTPSConnection(self._host, self._port, timeout=timeout, context=self._context)
+            return HTTPConnection(self._host, self._port, timeout=timeout)
+        host, port = self._proxy.hostname or "", self._proxy.port
+        if not self._secure:
+            return HTTPConnection(host, port or 80, timeout=timeout)
+        line = HTTPSConnection(host, port or 80, timeout=timeout, context=self._context)
+        line.set_tunnel(self._host, self._port or 443, self._tunnel)
+        return line
+
+
+def _ended(line: HTTPConnection) -> bool:
+    """The other side has hung up: a line that nobody asks anything has nothing to say."""
+    with contextlib.suppress(ValueError, OSError):
+        return bool(select.select([line.sock], [], [], 0)[0])
+    return True
+
+
+def _place(url: str) -> SplitResult:
+    there = urlsplit(url)
+    if there.scheme not in ("http", "https") or not there.hostname:
+        raise ValueError("an address begins with http:// or https:// and a host")
+    _ = there.port  # ValueError where it is none
+    if any(letter.isspace() or not letter.isprintable() for letter in url):
+        raise ValueError("there are blanks in it")
+    return there
+
+
+def _proxy(there: SplitResult) -> SplitResult | None:
+    proxies = urllib.request.getproxies()
+    named = proxies.get(there.scheme) or proxies.get("all")
+    if not named or urllib.request.proxy_bypass(there.netloc.rpartition("@")[2]):
+        return None
+    found = urlsplit(named if "://" in named else f"http://{named}")
+    if found.scheme != "http" or not found.hostname:
+        raise ValueError(f"the proxy of the environment is {found.scheme}://{found.hostname}, and only http:// is known")
+    return found
+
+
+def _secret(there: SplitResult) -> str:
+    if there.username is None:
+        return ""
+    words = f"{unquote(there.username)}:{unquote(there.password or '')}"
+    return "Basic " + base64.b64encode(words.encode()).decode()
+
+
+def _context(ca: str | None) -> ssl.SSLContext:
+    if ca is not None:
+        return ssl.create_default_context(cafile=ca)
+    import httpx  # for the authorities that it knows, and SSL_CERT_FILE
+
+    return httpx.create_ssl_context()

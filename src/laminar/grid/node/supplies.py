@@ -1,0 +1,110 @@
+"""Supplies: what a task needs is on the disk before it is computed, each of it what its digest says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, final
+
+import msgspec
+
+from laminar.core.errors import LaminarError
+from laminar.grid.node.client import Client, Refusal
+from laminar.grid.node.home import Home
+from laminar.grid.wire import model_bytes
+from laminar.grid.wire.messages import About, Packed, Task
+
+RUNS: Final = 16  # that are spoken of in a request
+
+
+@final
+class Supplies:
+    def __init__(self, home: Home, client: Client) -> None:
+        self._home, self._client = home, client
+        self._abouts: dict[str, About] = {}  # whose files are on the disk
+        self._versions: dict[str, tuple[int, str]] = {}  # of runs, the last one that was looked at: number, sha256
+        self._asked: set[str] = set()  # runs whose residual was asked for
+
+    def newest(self) -> dict[str, int]:
+        """Versions on the disk, of the runs that this node works for."""
+        found = {run: self._home.newest(run) for run in list(self._versions)[-RUNS:]}
+        return {run: number for run, number in found.items() if number is not None}
+
+    def arrived(self, some: Iterable[Packed], tasks: Iterable[Task]) -> None:
+        """Versions that came with tasks. What is no good is fetched later."""
+        wanted = {(task.run, task.version.number): task.version for task in tasks}
+        for one in some:
+            version = wanted.get((one.run, one.number))
+            if version is None:
+                continue
+            try:
+                old = self._home.version_path(one.run, one.base).read_bytes()
+                plain = model_bytes.unpack(one.data, version.sha256, version.size, old)
+            except (OSError, model_bytes.BadModel):
+                continue
+            self._keep(one.run, one.number, version.sha256, plain)
+
+    def provide(self, task: Task) -> None:
+        """LaminarError where it cannot be had."""
+        if task.about not in self._abouts:
+            self._abouts = {task.about: self._fetch_about(task.about)}
+        version, path = task.version, self._home.version_path(task.run, task.version.number)
+        if self._versions.get(task.run) != (version.number, version.sha256):
+            if not path.exists() or model_bytes.digest(path.read_bytes()) != version.sha256:
+                self._fetch_version(task)
+            self._versions[task.run] = version.number, version.sha256
+        self._take_over(task.run, self._abouts[task.about])
+
+    def _fetch_about(self, sha256: str) -> About:
+        home = self._home
+        if not home.has_file(sha256):
+            home.keep_file(sha256, self._client.file(sha256))
+        about = msgspec.json.decode(home.file(sha256), type=About)
+        for one in [*about.graphs.values(), *([about.fixed] if about.fixed else [])]:
+            if not home.has_file(one):
+                home.keep_file(one, self._client.file(one))
+        return about
+
+    def forget(self) -> None:
+        """Something on the disk is not what it was taken for: all of it is looked at again."""
+        self._abouts.clear()
+        self._versions.clear()
+
+    def _take_over(self, run: str, about: About) -> None:
+        """Go on with what was handed in when this node, or another, has left."""
+        path = self._home.residual_path(run)
+        if run in self._asked or about.compress.get("kind") in ("none", "fp16") or path.exists():
+            return
+        self._asked.add(run)
+        kept = self._client.custody(run)
+        if kept is not None:
+            path.write_bytes(kept)
+
+    def _fetch_version(self, task: Task) -> None:
+        home, wanted, size = self._home, task.version, task.version.size
+        base = home.newest(task.run)
+        try:
+            old = home.version_path(task.run, base).read_bytes() if base is not None else None
+        except OSError:
+            old = None
+        try:
+            try:
+                packed = self._client.version(task.run, wanted.number, base if old is not None else None, size)
+            except Refusal as error:
+                if error.error != "base":
+                    raise
+                packed, old = self._client.version(task.run, wanted.number, None, size), None
+            try:
+                plain = model_bytes.unpack(packed, wanted.sha256, size, old)
+            except model_bytes.BadModel:
+                if old is None:
+                    raise
+                plain = model_bytes.unpack(self._client.version(task.run, wanted.number, None, size), wanted.sha256, size)
+        except Refusal as error:
+            raise LaminarError("L503", str(error), hint="") from error
+        except model_bytes.BadModel as error:
+            raise LaminarError("L403", f"version {wanted.number}: {error}", hint="ask whoever runs the grid") from error
+        self._keep(task.run, wanted.number, wanted.sha256, plain)
+
+    def _keep(self, run: str, number: int, sha256: str, plain: bytes) -> None:
+        self._home.keep_version(run, number, plain)
+        self._versions[run] = number, sha256
