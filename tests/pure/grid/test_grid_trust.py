@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laminar.grid.trust import accounts
+from laminar.grid.trust.accounts import Account
 from laminar.grid.trust.admission import Refused, Wanted, admit, usual_norm
-from laminar.grid.trust.agreement import Given, judge
+from laminar.grid.trust.agreement import Given, judge, magnitudes
 from laminar.grid.trust.reputation import TRUSTED, must_check
 from laminar.grid.wire import answer as answers
-from laminar.grid.wire.sketch import SIZE, Sketcher
+from laminar.grid.wire.sketch import SIZE, Sketcher, folded, sums_of
 from laminar.parallel.compress.layout import Layout
 from laminar.parallel.compress.packet import Coding, Form, Packet
 from laminar.train.compression import Dgc, NoCompression
@@ -85,32 +86,90 @@ def test_good_and_bad_never_overlap_and_liars_who_differ_never_win(honest: list[
         assert found.needs >= needs
 
 
+def sent_of(whole: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    at = np.sort(np.argsort(-np.abs(whole))[:count])
+    return at, whole[at]
+
+
 @pytest.mark.parametrize("kept", [0.0, 1.0, 5.0])
 def test_an_honest_packet_is_a_part_of_what_the_node_has(kept: float) -> None:
     work, before = change(), change(1) * np.float32(kept)
-    whole = before + work
-    largest = np.argsort(-np.abs(whole))[:60]
-    packet = SKETCHER.of_some(largest, whole[largest])
-    found = accounts.check(SKETCHER.of(before), SKETCHER.of(work), packet, float(np.linalg.norm(whole[largest])))
+    at, values = sent_of(before + work, 60)
+    account = Account(SKETCHER.of(before)).worked(SKETCHER.of(work))
+    found = accounts.check(account, SKETCHER.of_some(at, values), float(np.linalg.norm(values)))
     assert found.wrong == ""
-    left = whole.copy()
-    left[largest] = 0
-    assert np.allclose(found.account, SKETCHER.of(left), atol=1e-2)
+    left = before + work
+    left[at] = 0
+    assert np.allclose(found.account.kept, SKETCHER.of(left), atol=1e-2)
 
 
-@pytest.mark.parametrize("lie", ["flipped", "scaled", "random"])
+def lied(lie: str, values: np.ndarray, dice: np.random.Generator) -> np.ndarray:
+    other = {
+        "flipped": -values,
+        "scaled": values * 10,
+        "random": dice.standard_normal(len(values)).astype(np.float32) * np.float32(np.abs(values).mean() * 3),
+        "permuted": dice.permutation(values),
+        "nothing": values * 0,
+    }
+    return other[lie]
+
+
+@pytest.mark.parametrize("lie", ["flipped", "scaled", "random", "nothing"])
 def test_a_packet_that_is_no_part_of_the_work_is_seen(lie: str) -> None:
     work = change()
-    largest = np.argsort(-np.abs(work))[:200]
-    values = work[largest]
-    if lie == "flipped":
-        values = -values
-    elif lie == "scaled":
-        values = values * 10
-    else:
-        values = np.random.default_rng(9).standard_normal(200).astype(np.float32) * np.float32(np.abs(values).mean() * 3)
-    packet = SKETCHER.of_some(largest, values)
-    assert accounts.check(np.zeros(SIZE, np.float32), SKETCHER.of(work), packet, float(np.linalg.norm(values))).wrong
+    at, honest = sent_of(work, 200)
+    values = lied(lie, honest, np.random.default_rng(9))
+    account = Account.empty(SIZE).worked(SKETCHER.of(work))
+    assert accounts.check(account, SKETCHER.of_some(at, values), float(np.linalg.norm(values))).wrong
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("lie", [None, "flipped", "random", "permuted"])
+def test_lies_below_the_noise_are_seen_when_they_are_added_up(lie: str | None, momentum: float) -> None:
+    """One value of five hundred is sent, so a packet is a tenth of what is kept back: no single lie shows."""
+    dice, numel = np.random.default_rng(3), 20_000
+    sketcher, kept, moving = Sketcher(numel, 1), np.zeros(numel, np.float32), np.zeros(numel, np.float32)
+    account, drift = Account.empty(sketcher.sums), dice.standard_normal(numel).astype(np.float32)
+    for turn in range(60):
+        work = drift + 3 * dice.standard_normal(numel).astype(np.float32)
+        moving = np.float32(momentum) * moving + work
+        kept += moving
+        at, values = sent_of(kept, numel // 500)
+        kept[at] = moving[at] = 0
+        if lie is not None and turn > 5:
+            values = lied(lie, values, dice)
+        checked = accounts.check(account.worked(sketcher.of(work), momentum), sketcher.of_some(at, values), float(np.linalg.norm(values)))
+        account = Account.from_bytes(checked.account.to_bytes(), sketcher.sums)
+        if checked.wrong:
+            break
+    assert bool(checked.wrong) == (lie is not None), (turn, checked)
+
+
+def test_what_was_not_used_is_on_the_account_once_the_node_knows_of_it() -> None:
+    kept, packet = SKETCHER.of(change()), SKETCHER.of(change(1))
+    account = Account(kept, doubt=2.0).with_back(packet, told=False).with_back(packet, told=False)
+    read = Account.from_bytes(account.to_bytes(), SIZE)
+    assert (read.kept == kept).all() and read.doubt == 2.0
+    assert read.told().kept == pytest.approx(kept + 2 * packet, abs=1e-4) and read.told().returned is None
+    assert not Account.from_bytes(b"", SIZE).kept.any() and not Account.from_bytes(account.to_bytes(), 512).kept.any()
+
+
+def test_buffers_that_differ_are_no_agreement() -> None:
+    sketcher, honest = Sketcher(400, 8, SIZE), np.abs(np.random.default_rng(0).standard_normal(400)) * np.repeat([1e-3, 1, 50, 1e4], 100)
+
+    def with_buffers(number: int, buffers: np.ndarray) -> Given:
+        return Given(number, f"node {number}", SKETCHER.of(change()), buffers=sketcher.of(magnitudes(buffers)))
+
+    lie = honest.copy()
+    lie[100:140] = 0
+    found = judge([with_buffers(1, honest), with_buffers(2, lie), with_buffers(3, honest * 1.0001)], 3, 0.1)
+    assert (found.good, found.bad) == ((1, 3), (2,))
+
+
+def test_larger_models_have_larger_sketches_and_each_holds_the_smaller_one() -> None:
+    assert [sums_of(numel) for numel in (10, 1 << 16, 1 << 17, 1 << 20, 1 << 30)] == [SIZE, SIZE, 512, 4096, 4096]
+    values = np.random.default_rng(0).standard_normal(5000).astype(np.float32)
+    assert folded(Sketcher(5000, 3, 2048).of(values)) == pytest.approx(Sketcher(5000, 3, SIZE).of(values), abs=1e-4)
 
 
 def frame(values: np.ndarray, **changed: object) -> bytes:

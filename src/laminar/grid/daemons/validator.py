@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from laminar.grid.daemons.accounting import keeps_back, put_back
+from laminar.grid.daemons.accounting import given, keeps_back, put_back, tolerance_of
 from laminar.grid.db import nodes, runs, tasks, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.db.moves import end_task, move
 from laminar.grid.db.runs import Run
 from laminar.grid.states import ResultState, TaskState
-from laminar.grid.trust.agreement import Given, Verdict, judge
+from laminar.grid.trust.agreement import Verdict, judge
 
 
 @dataclass
@@ -45,8 +43,8 @@ def _task(tx: Tx, run: Run, id: int, now: float, found: Found) -> None:
     rows = tasks.results_of(tx, id)
     here = [row for row in rows if row.state in ("returned", "valid")]
     tasks.mark(tx, [row.id for row in here if row.todo == tasks.VALIDATE], todo=None)
-    given = [Given(row.id, row.node, np.frombuffer(row.sketch, "<f4"), nodes.trusted(tx, row.node), row.state == "valid") for row in here]
-    verdict = judge(given, task.needs, run.settings.grid.tolerance)
+    answers = [given(row.id, row.node, row.sketch, trusted=nodes.trusted(tx, row.node), valid=row.state == "valid") for row in here]
+    verdict = judge(answers, task.needs, tolerance_of(run))
     if verdict.how == "waits":
         found.asked |= _wait(tx, run, task, rows, verdict, now)
         return

@@ -17,7 +17,7 @@ Hook = Callable[[str], None]
 
 @final
 class Tx:
-    __slots__ = ("connection", "counts", "hook", "name", "raw", "runs", "sheets")
+    __slots__ = ("connection", "counts", "hook", "name", "raw", "runs", "secret", "sheets")
 
     def __init__(self, connection: Connection, hook: Hook | None) -> None:
         """`hook`: called with every statement before it is executed."""
@@ -26,6 +26,7 @@ class Tx:
         self.raw: Any = connection.connection.driver_connection  # for statements that SQLAlchemy need not make anew each time
         self.sheets = Sheets()
         self.runs: dict[int, Run] = {}  # that were read
+        self.secret: int | None = None  # of this database (daemons/accounting.py)
         self.counts: dict[tuple[int, str], int] = {}  # to be added to
 
     def execute(self, statement: Executable, values: Any = None) -> Any:

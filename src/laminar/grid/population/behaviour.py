@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from laminar.core.seeds import derive
 from laminar.grid.wire import answer as answers
 from laminar.grid.wire.messages import Task
-from laminar.grid.wire.sketch import SIZE, Sketcher
+from laminar.grid.wire.sketch import Sketcher
 from laminar.parallel.compress.layout import Layout
 from laminar.parallel.compress.packet import Coding, Form, Packet
 
@@ -111,5 +111,5 @@ def pack(task: Task, change: Floats, layout: Layout, sketcher: Sketcher) -> byte
         seconds=1.0,
     )
     with np.errstate(invalid="ignore"):
-        sketch = sketcher.of(change) if np.isfinite(change).all() else np.zeros(SIZE, np.float32)
+        sketch = sketcher.of(change) if np.isfinite(change).all() else np.zeros(sketcher.sums, np.float32)
     return answers.write(head, packet.data, np.zeros(0), sketch)

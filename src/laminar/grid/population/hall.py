@@ -8,6 +8,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from laminar.core.seeds import derive
+from laminar.grid.daemons.accounting import secret_of
 from laminar.grid.daemons.assimilator import Assimilator, Learner
 from laminar.grid.daemons.feeder import Feeder
 from laminar.grid.daemons.office import Office
@@ -35,6 +37,7 @@ class Hall:
         self.book.rolled_back.append(scheduler.forget)
         self.service = Service("population", scheduler, self.clock)
         self.office = Office(self.desk, self.assimilator, self.clock, feeder=self.feeder)
+        self.desk.do(lambda tx: secret_of(tx, derive(seed, "secret")))
         self._tokens: dict[str, str] = {}  # by owner; "": anybody's
 
     def clock(self) -> float:

@@ -12,7 +12,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from laminar.core import digest
-from laminar.grid.daemons.accounting import account_of, keeps_back, put_back, sketcher_of
+from laminar.grid.daemons import accounting
+from laminar.grid.daemons.accounting import keeps_back, put_back
 from laminar.grid.daemons.scheduler import Given, Scheduler
 from laminar.grid.daemons.transitioner import again
 from laminar.grid.daemons.validator import refuse
@@ -23,15 +24,12 @@ from laminar.grid.db.nodes import Node
 from laminar.grid.db.runs import Run
 from laminar.grid.desk import Harmless
 from laminar.grid.states import ResultState, TaskState
-from laminar.grid.trust import accounts
-from laminar.grid.trust.admission import Admitted, Refused, Wanted, admit, usual_norm
+from laminar.grid.trust.admission import Refused, Wanted, admit, usual_norm
 from laminar.grid.wire.messages import PROTOCOL, Arrived, Ask, Enrol, Enrolled, Received, Verdict, Work
 from laminar.grid.wire.signing import node_id
-from laminar.grid.wire.sketch import SIZE, distance
 
 REMEMBER: Final = 64  # norms of good answers
 ROOM: Final = 1 << 20  # bytes of an answer beside its packet
-NOTHING: Final = np.zeros(SIZE, np.float32)
 REFRESH: Final = 64  # answers between two looks at them
 
 
@@ -95,6 +93,8 @@ class Service:
 
     def _work(self, tx: Tx, id: str, given: Given, now: float) -> Work:
         untold = tasks.untold(tx, id)  # until the node says that it has settled them
+        if any(row.state == "late" or row.used in ("dropped", "extra") for row in untold):
+            accounting.told(tx, id, now)
         return Work(
             tasks=list(given.tasks),
             wait=given.wait,
@@ -176,7 +176,7 @@ class Service:
         known = self._of(tx, run)
         try:
             admitted = admit(data, self._wanted(run, row.id, task, known))
-            self._account(tx, run, node, admitted, now)
+            seen = accounting.look(tx, run, id, admitted, known.usual, now)
         except Refused as error:
             refuse(tx, run, row, str(error)[:200], now, kind=error.reason)
             self._ask_another(tx, run, row.task)
@@ -188,8 +188,8 @@ class Service:
             returned=now,
             todo=tasks.VALIDATE,
             head=msgspec.json.encode(admitted.answer.head).decode(),
-            sketch=admitted.answer.sketch.tobytes(),
-            norm=admitted.work_norm,
+            sketch=seen.sketch,
+            norm=seen.norm,
             bytes=len(data),
         )
         if not taken:
@@ -237,20 +237,6 @@ class Service:
             usual=known.usual,
         )
 
-    @staticmethod
-    def _account(tx: Tx, run: Run, node: Node, admitted: Admitted, now: float) -> None:
-        """Is what was sent a part of what was done? Dense packets are the work itself, so their account is always empty."""
-        sketcher, answer = sketcher_of(run.settings), admitted.answer
-        packet = sketcher.of(admitted.values) if admitted.positions is None else sketcher.of_some(admitted.positions, admitted.values)
-        before = NOTHING if answer.head.fresh or not keeps_back(run) else account_of(tx, run, node.id)
-        inside = run.settings.gradients and run.settings.grid.compression.needs_sgd
-        momentum = inside and bool(run.settings.recipe.settings().get("momentum"))
-        checked = accounts.check(before, answer.sketch, packet, admitted.norm, exact=not momentum)
-        if checked.wrong:
-            raise Refused("account", checked.wrong)
-        if keeps_back(run):
-            versions.keep_account(tx, run.id, node.id, checked.account.tobytes(), now)
-
     # Custody
 
     def leave_behind(self, tx: Tx, id: str, name: str, data: bytes) -> None:
@@ -264,7 +250,7 @@ class Service:
         numel = run.settings.layout.numel
         if not keeps_back(run) or row is None or row.dtype != np.float32 or row.shape != (numel,) or not np.isfinite(row).all():
             raise Denied(422, "custody", f"a residual of {numel} finite numbers is expected")
-        if distance(sketcher_of(run.settings).of(row), account_of(tx, run, id)) > run.settings.grid.tolerance:
+        if not accounting.is_owed(tx, run, id, row, self._of(tx, run).usual):
             raise Denied(422, "custody", "it is not what this node should have kept back")
         name_of = "v" if "v" in tensors else "error"
         turn = {"turn": tensors["turn"]} if "turn" in tensors and tensors["turn"].shape == () and tensors["turn"].dtype == np.int64 else {}

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laminar.grid.wire.answer import Answer, BadAnswer, parse
+from laminar.grid.wire.sketch import SPARSE, sums_of
 from laminar.parallel.compress.layout import Layout
 from laminar.parallel.compress.packet import BadPacket, Packet
 from laminar.parallel.compress.values import read_values
@@ -47,6 +48,11 @@ class Wanted:
     compress: AnyCompression
     usual: float | None  # size of an answer, where it is known
 
+    @property
+    def sparse(self) -> bool:
+        """The work is not in the packet: its sketch is all there is of it."""
+        return self.compress.kind in SPARSE
+
 
 @dataclass(frozen=True)
 class Admitted:
@@ -54,7 +60,7 @@ class Admitted:
     positions: NDArray[np.int64] | None  # of a sparse packet
     values: NDArray[np.float32]
     norm: float  # of the packet
-    work_norm: float  # of the work, by its sketch
+    work_norm: float  # of the work: by its sketch, or that of a packet which is all of it
 
 
 def admit(data: bytes | memoryview, wanted: Wanted) -> Admitted:
@@ -70,24 +76,32 @@ def admit(data: bytes | memoryview, wanted: Wanted) -> Admitted:
         raise Refused("other version", f"it began from version {head.version}, not {wanted.version}")
     if head.steps != wanted.steps or not 0 < head.samples <= wanted.steps * wanted.batch:
         raise Refused("steps", f"{head.steps} steps of {head.samples} samples, but {wanted.steps} steps of {wanted.batch} were asked for")
-    if answer.buffers.size not in (0, wanted.buffers):
+    if answer.buffers.size != wanted.buffers:
         raise Refused("buffers", f"{answer.buffers.size} numbers of buffers, not {wanted.buffers}")
+    sums = sums_of(wanted.layout.numel)
+    if answer.sketch.size != sums and (wanted.sparse or answer.sketch.size):
+        raise Refused("schema", f"a sketch of {answer.sketch.size} sums, not {sums}")
     try:
         positions, values = read_values(Packet.parse(answer.packet), wanted.layout, wanted.compress)
     except BadPacket as error:
         raise Refused("not finite" if "not finite" in str(error) else "packet", str(error)) from error
-    norm, work = norm_of(values), norm_of(answer.sketch)
+    norm = norm_of(values)
+    work = norm_of(answer.sketch) if wanted.sparse else norm / KEPT if wanted.compress.kind == "int8" else norm
     numbers = {"the packet": norm, "the sketch": work, "a buffer": float(np.abs(answer.buffers).max()) if answer.buffers.size else 0.0}
     for what, number in numbers.items():
         if not math.isfinite(number):
             raise Refused("not finite", f"{what} has a value that is not finite")
     if not (math.isfinite(head.loss) and abs(head.loss) < LARGEST_LOSS):
         raise Refused("not finite", f"the loss is {head.loss}")
-    if wanted.usual is not None and max(work, norm / KEPT) > NORMS * wanted.usual:
-        raise Refused("norm", f"the change is {max(work, norm) / wanted.usual:.1f} times as large as is usual")
+    check_size(max(work, norm / KEPT), wanted.usual)
     if numbers["a buffer"] > LARGEST_BUFFER:
         raise Refused("not finite", "a buffer has a value that float32 cannot hold")
     return Admitted(answer, positions, values, norm, work)
+
+
+def check_size(norm: float, usual: float | None) -> None:
+    if usual is not None and norm > NORMS * usual:
+        raise Refused("norm", f"the change is {norm / max(usual, 1e-30):.1f} times as large as is usual")
 
 
 def norm_of(values: NDArray[np.float32]) -> float:

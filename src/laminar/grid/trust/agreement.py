@@ -1,5 +1,8 @@
 """Agreement: do answers to one task agree? By their sketches (wire/sketch.py), within a tolerance: floats differ from machine to machine.
 
+Buffers (batch statistics) are averages over what all nodes saw alike, so they differ less. They are compared by their magnitudes, small
+and large ones alike, or those of a few channels would be lost among counters and variances.
+
 needs = 1   one answer is enough
 needs = 2   two that agree; if they do not, a third is asked for
 needs = n   n // 2 + 1 that agree, as BOINC has it
@@ -10,9 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from laminar.grid.wire.sketch import Sketch, distance
+
+BUFFERS: Final = 0.02  # the largest difference between buffers, as a share of the larger ones
+SMALL: Final = 1e-3  # a buffer below this counts by its value, one above by its magnitude
 
 
 @dataclass(frozen=True)
@@ -24,6 +33,16 @@ class Given:
     sketch: Sketch
     trusted: bool = False
     valid: bool = False
+    buffers: Sketch | None = None  # sketch of `magnitudes`
+
+    def agrees(self, other: Given, tolerance: float) -> bool:
+        if distance(self.sketch, other.sketch) > tolerance:
+            return False
+        return self.buffers is None or other.buffers is None or distance(self.buffers, other.buffers) <= BUFFERS
+
+
+def magnitudes(buffers: NDArray[np.float64]) -> NDArray[np.float32]:
+    return np.arcsinh(buffers / SMALL).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -39,7 +58,7 @@ class Verdict:
 def judge(answers: Sequence[Given], needs: int, tolerance: float) -> Verdict:
     known = next((one for one in answers if one.trusted), None) or next((one for one in answers if one.valid), None)
     if known is not None:
-        good = tuple(one.result for one in answers if distance(one.sketch, known.sketch) <= tolerance)
+        good = tuple(one.result for one in answers if one.agrees(known, tolerance))
         bad = tuple(one.result for one in answers if one.result not in good)
         alone = len(answers) == 1 and not known.trusted
         return Verdict(good, bad, needs, "alone" if alone else "trusted" if known.trusted else "agreed")
@@ -57,7 +76,7 @@ def _largest(answers: Sequence[Given], tolerance: float) -> tuple[int, ...]:
     """The largest set of answers near one of them; of several the one whose first answer came first."""
     best: tuple[int, ...] = ()
     for centre in answers:
-        near = tuple(one.result for one in answers if distance(one.sketch, centre.sketch) <= tolerance)
+        near = tuple(one.result for one in answers if one.agrees(centre, tolerance))
         if len(near) > len(best):
             best = near
     return best

@@ -4,7 +4,7 @@
     head     JSON (Head)
     packet   the change of the parameters, compressed (parallel/compress/packet.py)
     buffers  float64, where the model has any
-    sketch   float32 (sketch.py), of the change before it was compressed
+    sketch   float32 (sketch.py), of the change before it was compressed; of sparse packets only
 
 Whatever comes in may be hostile: sizes are checked against each other here, numbers in trust/admission.py.
 """
@@ -21,7 +21,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from laminar.grid.wire.messages import Count, Message, Seconds
-from laminar.grid.wire.sketch import SIZE
+from laminar.grid.wire.sketch import LARGEST_SIZE
 
 MAGIC: Final = b"LGA1"
 _PREFIX: Final = struct.Struct("<4sI")
@@ -44,6 +44,7 @@ class Head(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seconds: Seconds  # of computing
     fresh: bool = False  # the node's residual began anew with this answer
     threads: Annotated[int, Meta(ge=1, le=4096)] = 1
+    sketch: Annotated[int, Meta(ge=0, le=4 * LARGEST_SIZE)] = 0  # bytes; written by `write`
 
 
 _HEAD: Final = msgspec.json.Decoder(Head)
@@ -58,7 +59,7 @@ class Answer:
 
 
 def write(head: Head, packet: Buffer, buffers: NDArray[np.float64], sketch: NDArray[np.float32]) -> bytes:
-    text = msgspec.json.encode(head)
+    text = msgspec.json.encode(msgspec.structs.replace(head, sketch=sketch.nbytes))
     return b"".join([_PREFIX.pack(MAGIC, len(text)), text, packet, buffers.tobytes(), sketch.tobytes()])
 
 
@@ -75,10 +76,9 @@ def parse(data: Buffer) -> Answer:
         head = _HEAD.decode(view[_PREFIX.size : start])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadAnswer(f"its head cannot be read: {error}") from error
-    wanted = start + head.packet + head.buffers + 4 * SIZE
-    if view.nbytes != wanted or head.buffers % 8:
-        raise BadAnswer(f"it has {view.nbytes} bytes, but its head speaks of {wanted}")
     buffers_at, sketch_at = start + head.packet, start + head.packet + head.buffers
+    if view.nbytes != sketch_at + head.sketch or head.buffers % 8 or head.sketch % 4:
+        raise BadAnswer(f"it has {view.nbytes} bytes, but its head speaks of {sketch_at + head.sketch}")
     return Answer(
         head,
         view[start:buffers_at],
