@@ -37,7 +37,7 @@ def run(
 
     from laminar.grid.daemons.learner import TorchLearner
     from laminar.grid.population import churn as churns
-    from laminar.grid.population.behaviour import KINDS, LIES
+    from laminar.grid.population.behaviour import KINDS
     from laminar.grid.population.simulate import Plan, Simulation
     from laminar.train.on_grid import Grid
 
@@ -62,7 +62,7 @@ def run(
     except (msgspec.ValidationError, ValueError) as error:
         raise LaminarError("L008", str(error), hint="laminar grid simulate --help") from None
     torch.set_num_threads(1)
-    plan = Plan(nodes, hours, churn, float(share[1]) / 100, tuple(lies or LIES), seed, minutes, grid)
+    plan = Plan(nodes, hours, churn, float(share[1]) / 100, tuple(lies or KINDS[1:]), seed, minutes, grid)
 
     def tell(done: float, version: int, events: int) -> None:
         if not quiet:
@@ -77,8 +77,11 @@ def run(
     say("refused: " + (", ".join(f"{what} {count}" for what, count in report.refused.items()) or "nothing"))
     table(
         "",
-        ["kind", "nodes", "banned"],
-        [[kind, str(of), str(banned)] for kind, (banned, of) in report.caught.items()],
+        ["kind", "nodes", "banned", "refused"],
+        [
+            [kind, str(of), str(banned), ", ".join(f"{why} {count}" for why, count in report.how[kind].items())]
+            for kind, (banned, of) in report.caught.items()
+        ],
         right=["nodes", "banned"],
     )
     say(f"trace {report.trace[:16]} (the same for the same options)")

@@ -27,3 +27,11 @@ def test_every_kind_of_churn_gets_somewhere(churn: str) -> None:
     report = simulated(3, churn=churn, adversaries=0.2)
     assert report.versions >= 2 and report.accuracy > 0.6
     assert report.caught["honest"][0] == 0 and sum(banned for banned, _ in report.caught.values()) >= 1
+    assert report.how["honest"] == {} and sum(sum(how.values()) for how in report.how.values()) == sum(report.refused.values())
+
+
+def test_replays_and_the_nodes_of_one_person_are_among_the_liars() -> None:
+    report = simulated(4, churn="lab", adversaries=0.3)
+    assert {"replaying", "sybil", "sleeper"} <= set(report.caught)
+    assert set(report.how["replaying"]) <= {"other result"} and set(report.how["sybil"]) == {"disagrees"}
+    assert report.caught["honest"] == (0, 28)

@@ -33,9 +33,10 @@ from laminar.grid.trust.admission import Admitted, Refused, check_size, norm_of
 from laminar.grid.trust.agreement import Given, magnitudes
 from laminar.grid.wire.answer import BadAnswer, parse
 from laminar.grid.wire.sketch import SIZE, SPARSE, Sketch, Sketcher, folded, sums_of
+from laminar.parallel.compress.largest import most_of
 from laminar.parallel.compress.packet import BadPacket, Packet
 from laminar.parallel.compress.values import LEVELS, read_values
-from laminar.train.compression import Dgc, Int8
+from laminar.train.compression import Dgc, Int8, TopK
 
 _SECRET: Final = Prepared(select(meta.c.value).where(meta.c.key == "secret"))
 
@@ -75,6 +76,17 @@ def keeps_back(run: Run) -> bool:
 
 
 # Answers
+
+
+def most_values(run: Run, progress: float) -> int | None:
+    """Values that a packet has at most, where it is to be sparse."""
+    spec = run.settings.grid.compression
+    if not isinstance(spec, TopK | Dgc):
+        return None
+    ratio = 1 - spec.sparsity
+    if isinstance(spec, Dgc) and spec.warmup_epochs:
+        ratio = spec.ratio(progress)
+    return most_of(run.settings.layout, ratio)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from laminar.grid.daemons.accounting import given, keeps_back, put_back, tolerance_of
 from laminar.grid.db import nodes, runs, tasks, versions
@@ -17,6 +17,8 @@ from laminar.grid.db.moves import end_task, move
 from laminar.grid.db.runs import Run
 from laminar.grid.states import ResultState, TaskState
 from laminar.grid.trust.agreement import Verdict, judge
+
+DISAGREES: Final = "disagrees with the other answers to its task"
 
 
 @dataclass
@@ -57,7 +59,7 @@ def _task(tx: Tx, run: Run, id: int, now: float, found: Found) -> None:
         if row.id in verdict.good:
             _good(tx, run, row, verdict, now, first=first, credit=work, compared=compared)
         else:
-            refuse(tx, run, row, "disagrees with the other answers to its task", now, kind="disagrees")
+            refuse(tx, run, row, DISAGREES, now, kind="disagrees")
     if first:
         end_task(tx, id, TaskState.DONE)
         best = next(row.id for row in here if row.id in verdict.good)

@@ -77,7 +77,10 @@ LIES: Final[dict[str, Lie]] = {
     "colluding": _colluding,
     "drifting": _drifting,
 }
-KINDS: Final = ("honest", *LIES, "replaying", "sybil")
+AS: Final = {"sybil": "flipped", "sleeper": "overturning"}  # what they do when they do it
+ASLEEP: Final = 12  # answers that a sleeper does well, until it is trusted
+KINDS: Final = ("honest", *LIES, "replaying", *AS)
+SYBILS: Final = 100  # nodes of one person
 
 
 @dataclass
@@ -87,12 +90,16 @@ class Person:
     kind: str
     dice: np.random.Generator
     last: bytes = b""  # what was sent before, to be sent again
+    done: int = 0  # answers
 
     def does(self, task: Task, change: Floats, version: Floats, layout: Layout, sketcher: Sketcher) -> bytes:
         """The answer that goes out."""
         if self.kind == "replaying" and self.last:
             return self.last
-        lie = LIES.get("flipped" if self.kind == "sybil" else self.kind)
+        lie = LIES.get(AS.get(self.kind, self.kind))
+        self.done += 1
+        if self.kind == "sleeper" and self.done <= ASLEEP:
+            lie = None
         sent = change if lie is None else lie(change, version, self.dice, task.seed)
         self.last = pack(task, sent, layout, sketcher)
         return self.last

@@ -12,11 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 import numpy as np
+from sqlalchemy import func, select
 
 from laminar.core.seeds import derive
 from laminar.grid.daemons.assimilator import Learner
+from laminar.grid.daemons.validator import DISAGREES
+from laminar.grid.db import nodes
+from laminar.grid.db.schema import results
 from laminar.grid.population import churn as churns
-from laminar.grid.population.behaviour import LIES, Person
+from laminar.grid.population.behaviour import KINDS, SYBILS, Person
 from laminar.grid.population.hall import Hall
 from laminar.grid.population.problem import Clouds
 from laminar.grid.server.service import Denied
@@ -36,7 +40,7 @@ class Plan:
     hours: float = 24.0
     churn: str = "desktop"
     adversaries: float = 0.05  # share of the nodes
-    lies: tuple[str, ...] = tuple(LIES)
+    lies: tuple[str, ...] = KINDS[1:]
     seed: int = 0
     task_minutes: float = 30.0  # of a node of median speed
     grid: Grid = field(default_factory=lambda: Grid(workers=500, rounds=100_000, local_steps=5, deadline=7200.0, lease=14400.0))
@@ -59,6 +63,7 @@ class Report:
     answers: int
     refused: dict[str, int]
     caught: dict[str, tuple[int, int]]  # kind: banned, of how many
+    how: dict[str, dict[str, int]]  # kind: answers that were refused, by reason
     counts: dict[str, int]
     events: int
     seconds: float  # real ones
@@ -84,17 +89,19 @@ class Simulation:
         self._queue: list[tuple[float, int, int, int]] = []
         self._rows: dict[int, np.ndarray[Any, np.dtype[np.float32]]] = {}
         self._trace = hashlib.sha256()
+        self._how: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
         self._nodes = [self._make(i) for i in range(plan.nodes)]
         for number in range(plan.nodes):
             self._at(self._start + float(self._dice.uniform(0, 4 * churns.HOUR)), COMES, number)
 
     def _make(self, number: int) -> _Node:
-        """Liars are dealt out evenly over their kinds; Sybils share an owner with a hundred others."""
+        """Liars are dealt out evenly over their kinds; up to SYBILS Sybils are one person, who has one token."""
         liars = round(self.plan.adversaries * self.plan.nodes)
         kind = self.plan.lies[number % len(self.plan.lies)] if number < liars else "honest"
         key = base64.b64encode(hashlib.sha256(f"{self.plan.seed} node {number}".encode()).digest()).decode()
         dice = np.random.Generator(np.random.PCG64(derive(self.plan.seed, "person", number)))
-        return _Node(self.hall.enrol(key, f"{kind} {number}"), Person(kind, dice), churns.speed(self._churn, dice))
+        owner = f"sybil {number // (SYBILS * len(self.plan.lies))}" if kind == "sybil" else None
+        return _Node(self.hall.enrol(key, f"{kind} {number}", owner=owner), Person(kind, dice), churns.speed(self._churn, dice))
 
     def _at(self, when: float, what: int, number: int) -> None:
         heapq.heappush(self._queue, (when, self._number, what, number))
@@ -165,6 +172,8 @@ class Simulation:
         except Denied:
             return
         self._trace.update(f"{self.hall.now:.6f} {number} {verdict.state}\n".encode())
+        if verdict.state == "invalid":
+            self._how[node.person.kind][verdict.reason] += 1
         self._at(self.hall.now + 1.0, ASKS, number)
 
     def _row(self, version: int) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -174,13 +183,19 @@ class Simulation:
             self._rows[version] = self.hall.version(self._run, version)
         return self._rows[version]
 
-    def _report(self, events: int, seconds: float, curve: list[tuple[float, int, float]]) -> Report:
-        from laminar.grid.db import nodes
+    def _disagreed(self) -> dict[str, int]:
+        """Answers of each node that differed from those of others: known later than those that are refused on arrival."""
+        wrong = select(results.c.node, func.count()).where(results.c.state == "invalid", results.c.verdict == DISAGREES)
+        return {node: int(number) for node, number in self.hall.desk.do(lambda tx: tx.execute(wrong.group_by(results.c.node)).all())}
 
+    def _report(self, events: int, seconds: float, curve: list[tuple[float, int, float]]) -> Report:
         run, counts = self.hall.run(self._run), self.hall.counts(self._run)
         banned = {row["id"] for row in self.hall.desk.do(nodes.everyone) if row["banned"]}
         of = Counter(node.person.kind for node in self._nodes)
         caught = Counter(node.person.kind for node in self._nodes if node.id in banned)
+        disagreed = self._disagreed()
+        for node in self._nodes:
+            self._how[node.person.kind]["disagrees"] += disagreed.get(node.id, 0)
         row = self.hall.version(self._run, run.version)
         self._trace.update(row.tobytes())
         return Report(
@@ -189,6 +204,7 @@ class Simulation:
             answers=counts.get("answers", 0),
             refused={what.removeprefix("refused "): number for what, number in sorted(counts.items()) if what.startswith("refused ")},
             caught={kind: (caught[kind], of[kind]) for kind in sorted(of)},
+            how={kind: dict(sorted((+self._how[kind]).items())) for kind in sorted(of)},
             counts=counts,
             events=events,
             seconds=seconds,

@@ -175,7 +175,7 @@ class Service:
             return said
         known = self._of(tx, run)
         try:
-            admitted = admit(data, self._wanted(run, row.id, task, known))
+            admitted = admit(data, self._wanted(run, row.id, task, known, accounting.most_values(run, task.progress)))
             seen = accounting.look(tx, run, id, admitted, known.usual, now)
         except Refused as error:
             refuse(tx, run, row, str(error)[:200], now, kind=error.reason)
@@ -224,7 +224,7 @@ class Service:
         return Verdict(result=row.id, state="late", reason=why[:200])
 
     @staticmethod
-    def _wanted(run: Run, result: int, task: Any, known: _Known) -> Wanted:
+    def _wanted(run: Run, result: int, task: Any, known: _Known, most: int | None) -> Wanted:
         settings = run.settings
         return Wanted(
             result=result,
@@ -235,6 +235,7 @@ class Service:
             buffers=settings.buffers,
             compress=settings.grid.compression,
             usual=known.usual,
+            most=most,
         )
 
     # Custody

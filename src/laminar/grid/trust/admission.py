@@ -47,6 +47,7 @@ class Wanted:
     buffers: int
     compress: AnyCompression
     usual: float | None  # size of an answer, where it is known
+    most: int | None = None  # values of a sparse packet: with more of them a lie could be made to fit an account
 
     @property
     def sparse(self) -> bool:
@@ -85,6 +86,8 @@ def admit(data: bytes | memoryview, wanted: Wanted) -> Admitted:
         positions, values = read_values(Packet.parse(answer.packet), wanted.layout, wanted.compress)
     except BadPacket as error:
         raise Refused("not finite" if "not finite" in str(error) else "packet", str(error)) from error
+    if wanted.most is not None and values.size > wanted.most:
+        raise Refused("packet", f"{values.size} values, but at most {wanted.most} are sent")
     norm = norm_of(values)
     work = norm_of(answer.sketch) if wanted.sparse else norm / KEPT if wanted.compress.kind == "int8" else norm
     numbers = {"the packet": norm, "the sketch": work, "a buffer": float(np.abs(answer.buffers).max()) if answer.buffers.size else 0.0}

@@ -40,6 +40,11 @@ def largest(values: Values, layout: Layout, ratio: float, sample: float, turn: i
     return np.concatenate(found)
 
 
+def most_of(layout: Layout, ratio: float) -> int:
+    """How many `largest` finds at most."""
+    return sum(min(part.numel, int(TOO_MANY * max(1, round(ratio * part.numel)))) for part in layout.parts if part.numel)
+
+
 def _largest_of(values: Values, wanted: int, sample: float, turn: int) -> Positions:
     if wanted >= len(values):
         return np.flatnonzero(values)
