@@ -44,6 +44,8 @@ def run(
     from laminar.grid.node import limits as owner
     from laminar.grid.node.client import Client
     from laminar.grid.node.home import Home, default_home
+    from laminar.grid.node.idle import doubt
+    from laminar.grid.node.idle_ways import Ways
     from laminar.grid.node.join import join
     from laminar.grid.node.keeper import Keeper
     from laminar.grid.node.machine import be_modest
@@ -60,6 +62,8 @@ def run(
         signal.signal(number, lambda *_: stop.set())
     if client.url.startswith("http://") and not _loopback(client.url):
         remark("not encrypted: whoever is between can read models and answers, not change them")
+    if limits.only_idle and (said := doubt(Ways().look())):
+        remark(f"--only-idle: {said}; without it, `--hours 18-8` keeps the node out of your way")
     keeper = Keeper(place, client, limits, called, remark, stop=stop)
     remark(f"node {client.node} at {client.url}; Ctrl-C ends it")
     try:

@@ -36,15 +36,25 @@ def test_hours_may_have_minutes(clock: str, works: bool) -> None:
         (Limits(), {"on_battery": True}, "battery"),
         (Limits(battery=True), {"on_battery": True}, ""),
         (Limits(only_idle=True), {"untouched": 10.0}, "somebody is at the machine"),
-        (Limits(only_idle=True), {"untouched": 1000.0, "others": 0.9}, "other programs use 90%"),
-        (Limits(only_idle=True), {"untouched": None, "others": None}, ""),
+        (Limits(only_idle=True), {"untouched": 1000.0, "others": 0.9}, "other programs use more than 25%"),
+        (Limits(only_idle=True), {"untouched": 1000.0, "others": None}, ""),
+        (Limits(only_idle=True), {"untouched": None, "others": 0.0}, "cannot be found out"),
         (Limits(), {"untouched": 0.0, "others": 1.0}, ""),
-        (Limits(memory=4 << 30), {"free": 1 << 20}, "memory"),
+        (Limits(memory=4 << 30), {"free": 500 << 20}, "less free memory than 512 MB"),
+        (Limits(memory=4 << 30), {"free": 513 << 20}, ""),
+        (Limits(), {"free": 255 << 20}, "less free memory than 256 MB"),
     ],
 )
 def test_a_node_rests_and_says_why(limits: Limits, machine: dict[str, object], said: str) -> None:
     found = rests(limits, at("12:00", **machine))
     assert said in found and bool(said) == bool(found)
+
+
+@pytest.mark.parametrize("machine", [{"untouched": 3.0}, {"untouched": 999.0, "others": 0.3}, {"untouched": 999.0, "free": 1 << 20}])
+def test_a_reason_stays_the_same_while_figures_change(machine: dict[str, float]) -> None:
+    """Or the owner would be told twice a second."""
+    said = [rests(Limits(only_idle=True), at("12:00", **{**machine, key: value * 1.1})) for key, value in machine.items() for _ in "ab"]
+    assert said[0] and set(said) == {rests(Limits(only_idle=True), at("12:00", **machine))}
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,12 @@ class Scheduler:
         found = self._lost_on_the_way(tx, held, ask, now, open_runs)
         room = max(room, 0)
         owner = self._owner(tx, node.token)
+        without = {run.id for name in ask.without if (run := runs.named(tx, name)) is not None}
         for one in self.feeder.offers(tx, _has(tx, ask.has)) if room > 0 else ():
             if len(found) >= min(room, ask.want):
                 break
+            if one.run in without:
+                continue
             if not one.fresh and not self._may_check(tx, one, node, now):
                 continue
             if not self.feeder.reached(tx, one):

@@ -15,6 +15,7 @@ import msgspec
 import psutil
 
 from laminar.grid.node.limits import Limits
+from laminar.grid.node.memory_limit import CODE, held, too_much
 
 NEW_GROUP: Final = 0x200  # CREATE_NEW_PROCESS_GROUP of Windows
 
@@ -29,6 +30,8 @@ class Computer:
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._reader: threading.Thread | None = None
         self.torch = ""
+        self._ended: tuple[str, str] | None = None  # why it was ended, and the code of that
+        self._held = 0  # bytes, when it was last looked at
 
     @property
     def pid(self) -> int | None:
@@ -42,6 +45,8 @@ class Computer:
         threads = max(1, int(cores * self._limits.cpu))
         share = min(1.0, cores * self._limits.cpu / threads)
         words = [sys.executable, "-m", "laminar.grid.node.worker_process", str(self._home), str(threads), str(share)]
+        words.append(str(self._limits.memory or 0))
+        self._ended = None
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
         self._lines = queue.SimpleQueue()
         # in a session of its own: Ctrl-C is for the keeper
@@ -60,7 +65,7 @@ class Computer:
     def ask(self, asked: dict[str, Any]) -> None:
         self.start()
         assert self._process is not None and self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError, OSError):  # it has died: `answer` says so
+        with contextlib.suppress(OSError, ValueError):  # it has died: `answer` says so
             self._process.stdin.write(msgspec.json.encode(asked) + b"\n")
             self._process.stdin.flush()
 
@@ -73,7 +78,10 @@ class Computer:
         if line is None:
             code = self._process.wait() if self._process is not None else None
             self._hang_up()
-            return {"error": f"the computing process ended with {code}", "code": "died"}
+            why, kind = self._ended or (f"the computing process ended with {code}", "died")
+            if code == -9 and self._ended is None and self._limits.memory is not None and self._held > self._limits.memory // 2:
+                why, kind = too_much(self._limits.memory), CODE  # a system that is short of memory ends whoever has most
+            return {"error": why, "code": kind}
         said: dict[str, Any] = msgspec.json.decode(line)
         if "ready" in said:
             self.torch = said["ready"]
@@ -91,12 +99,14 @@ class Computer:
         if self.pid is None:
             return 0
         try:
-            return int(psutil.Process(self.pid).memory_info().rss)
+            self._held = held(psutil.Process(self.pid))
         except psutil.Error:
             return 0
+        return self._held
 
-    def end(self) -> None:
+    def end(self, why: str = "", code: str = "died") -> None:
         if self._process is not None:
+            self._ended = (why, code) if why else None
             self.rest(False)
             self._process.kill()
             self._process.wait()

@@ -18,10 +18,12 @@ from laminar.core.errors import LaminarError
 from laminar.grid.node.client import Backoff, Client, Refusal, Unreachable
 from laminar.grid.node.computer import Computer
 from laminar.grid.node.home import Home
-from laminar.grid.node.limits import Limits, rests
+from laminar.grid.node.limits import SHORT, Limits, rests
 from laminar.grid.node.machine import Watcher, facts
+from laminar.grid.node.memory_limit import CODE, too_much
 from laminar.grid.node.sent import Sent
 from laminar.grid.node.supplies import Supplies
+from laminar.grid.node.too_large import TooLarge
 from laminar.grid.wire.messages import Ask, Facts, Task, Work
 
 WAIT: Final = 20.0  # seconds that the server may hold a request
@@ -35,7 +37,7 @@ class Keeper:
     def __init__(self, home: Home, client: Client, limits: Limits, name: str, tell: Tell, *, stop: threading.Event | None = None) -> None:
         self._home, self._client, self._limits, self._name, self._tell = home, client, limits, name, tell
         self._computer = Computer(home.root, limits)
-        self._watcher = Watcher(home.root)
+        self._watcher = Watcher(home.root, only_idle=limits.only_idle)
         self._stop = stop or threading.Event()
         self._backoff = Backoff()
         self._speed, self._worked, self._since = 0.0, 0.0, time.monotonic()
@@ -49,6 +51,7 @@ class Keeper:
         self._heard: list[int] = []  # verdicts that are settled
         self._told_torch = ""
         self._most: int | None = None
+        self._too_large = TooLarge(home.root, limits.memory)
         self.done = 0
 
     def run(self, most: int | None = None) -> int:
@@ -95,8 +98,9 @@ class Keeper:
         own = [os.getpid(), *([self._computer.pid] if self._computer.pid else [])]
         why = rests(self._limits, self._watcher.look(own))
         if not why and self._limits.memory is not None and self._computer.memory() > self._limits.memory:
-            why = f"tasks need more than the {self._limits.memory >> 20} MB that the owner allows"
-            self._computer.end()
+            self._computer.end(too_much(self._limits.memory), CODE)
+        if why.startswith(SHORT):
+            self._computer.end(why)  # not stopped: its memory is what the owner needs
         if why != self._resting:
             self._computer.rest(bool(why))
             self._tell(f"rests: {why}" if why else "works")
@@ -125,6 +129,7 @@ class Keeper:
             speed=self._speed,
             available=self._available(),
             cannot=self._cannot[:64],
+            without=self._too_large.runs,
             facts=self._new_facts(),
             heard=self._heard[:HEARD],
             versions=self._supplies.newest(),
@@ -166,6 +171,8 @@ class Keeper:
             return
         if "error" in said:
             self._supplies.forget()
+            if said["code"] == CODE:
+                self._too_large.note(task.run)
             self._give_back(task, str(said["error"]))
             return
         self._worked += time.monotonic() - began

@@ -36,5 +36,6 @@ def leave(home: Home) -> dict[str, int]:
     finally:
         client.close()
     home.clear()
-    (home.root / "server.json").unlink(missing_ok=True)
+    for name in ("server.json", "too_large.json"):
+        (home.root / name).unlink(missing_ok=True)
     return {"given_back": len(unfinished), "handed_in": handed_in, "refused": refused}

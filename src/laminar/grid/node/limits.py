@@ -16,6 +16,8 @@ from laminar.core.sizes import parse_bytes
 IDLE: Final = 300.0  # seconds without a key or a mouse
 BUSY: Final = 0.25  # share of the processors that others may use before an idle machine counts as busy
 SMALLEST: Final = 512 << 20  # bytes of memory: torch alone needs half of it
+SPARE: Final = 256 << 20  # bytes of memory
+SHORT: Final = "the machine has less free memory than"
 _HOURS: Final = re.compile(r"(\d{1,2})(?::(\d{2}))?-(\d{1,2})(?::(\d{2}))?")
 
 
@@ -41,7 +43,7 @@ class Machine:
 
 
 def rests(limits: Limits, machine: Machine) -> str:
-    """Why the node must not work now; empty: it may."""
+    """Why the node must not work now; empty: it may. In words that stay the same while the reason does: each change is told."""
     if machine.paused:
         return "paused by its owner"
     if limits.hours is not None and not within(limits.hours, machine.now):
@@ -49,13 +51,20 @@ def rests(limits: Limits, machine: Machine) -> str:
     if machine.on_battery and not limits.battery:
         return "the machine runs on battery"
     if limits.only_idle:
-        if machine.untouched is not None and machine.untouched < IDLE:
-            return f"somebody is at the machine (since {machine.untouched:.0f} s; {IDLE:g} s of rest are waited for)"
+        if machine.untouched is None:
+            return "whether somebody is at the machine cannot be found out"
+        if machine.untouched < IDLE:
+            return f"somebody is at the machine ({IDLE / 60:g} minutes without a key or the mouse are waited for)"
         if machine.others is not None and machine.others > BUSY:
-            return f"other programs use {machine.others:.0%} of the processors"
-    if limits.memory is not None and machine.free is not None and machine.free < limits.memory // 8:
-        return f"only {machine.free >> 20} MB of memory are free"
+            return f"other programs use more than {BUSY:.0%} of the processors"
+    if machine.free is not None and machine.free < spare(limits):
+        return f"{SHORT} {spare(limits) >> 20} MB"
     return ""
+
+
+def spare(limits: Limits) -> int:
+    """Bytes of memory that stay free for the owner, so that nothing is swapped out for the node's sake."""
+    return SPARE if limits.memory is None else max(SPARE // 4, limits.memory // 8)
 
 
 def within(hours: tuple[int, int], now: datetime) -> bool:

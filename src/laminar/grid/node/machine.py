@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import os
 import platform
-import re
-import subprocess
 import sys
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import final
 
 import psutil
 
 from laminar import __version__
+from laminar.grid.node.idle import untouched
+from laminar.grid.node.idle_ways import Ways
 from laminar.grid.node.limits import Limits, Machine
 from laminar.grid.wire.messages import Facts
 
@@ -33,11 +31,13 @@ def facts(name: str, limits: Limits, torch: str = "") -> Facts:
     )
 
 
+@final
 class Watcher:
-    """Looks at the machine; the load of others is that since the last look."""
+    """Looks at the machine; the load of others is that since the last look. Whether somebody is there is looked at where it matters."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, only_idle: bool = True) -> None:
         self._paused = home / "paused"
+        self._ways = Ways() if only_idle else None
         self._own: dict[int, float] = {}
         psutil.cpu_percent(None)
         self._at = time.monotonic()
@@ -46,7 +46,7 @@ class Watcher:
         """`own`: processes of this node, whose work is not that of others."""
         return Machine(
             now=datetime.now(),
-            untouched=untouched(),
+            untouched=untouched(self._ways.look()) if self._ways is not None else None,
             others=self._others(own),
             on_battery=_on_battery(),
             free=psutil.virtual_memory().available,
@@ -73,35 +73,6 @@ def _on_battery() -> bool | None:
     except (AttributeError, OSError, RuntimeError):
         return None
     return None if battery is None else not battery.power_plugged
-
-
-def untouched() -> float | None:
-    """Seconds since a key was pressed or the mouse moved."""
-    try:
-        if sys.platform == "win32":
-            return _untouched_windows()
-        if sys.platform == "darwin":
-            told = subprocess.run(["ioreg", "-c", "IOHIDSystem"], capture_output=True, text=True, timeout=5, check=True).stdout
-            found = re.search(r'"HIDIdleTime" = (\d+)', told)
-            return int(found[1]) / 1e9 if found else None
-        times = [os.stat(path).st_atime for path in [*Path("/dev").glob("tty[0-9]*"), *Path("/dev/pts").glob("[0-9]*")]]
-        return max(0.0, time.time() - max(times)) if times else None
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return None
-
-
-def _untouched_windows() -> float | None:
-    class Last(ctypes.Structure):
-        _fields_ = (("size", ctypes.c_uint), ("time", ctypes.c_uint))
-
-    windows: Any = getattr(ctypes, "windll", None)
-    if windows is None:
-        return None
-    last = Last(ctypes.sizeof(Last), 0)
-    if not windows.user32.GetLastInputInfo(ctypes.byref(last)):
-        return None
-    ticks: int = windows.kernel32.GetTickCount()
-    return float((ticks - last.time) & 0xFFFFFFFF) / 1000
 
 
 def be_modest() -> None:

@@ -4,7 +4,7 @@
     {"put back": {"run", "about", "results": [7]}}    {"put back": [7]}
     {"forget": {"run", "results": [7]}}               {"forget": [7]}
     {"whole": task}                                   {"whole": true}
-Whatever goes wrong is {"error": text, "code": "L601"}; the keeper gives the task back.
+Whatever goes wrong is {"error": text, "code": "L601"}; the keeper gives the task back. The code "memory" is for too little of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 
 def main() -> None:
-    home, threads, share = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    home, threads, share, memory = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])  # 0: any
     out = os.dup(1)
     os.dup2(2, 1)  # what libraries print is no answer
     import torch
@@ -27,6 +27,7 @@ def main() -> None:
     from laminar.core.errors import LaminarError
     from laminar.core.heap import keep_freed_memory
     from laminar.grid.node.home import Home
+    from laminar.grid.node.memory_limit import CODE, MemoryLimit
     from laminar.grid.node.worker import Worker
     from laminar.grid.wire.messages import Task
     from laminar.parallel.crew import die_with
@@ -34,13 +35,14 @@ def main() -> None:
     die_with(os.getppid())
     keep_freed_memory()
     torch.set_num_threads(threads)
-    worker = Worker(Home(home))
+    worker, limit = Worker(Home(home)), MemoryLimit(memory or None, threads)
     pace = Pace(share)
     _say(out, {"ready": str(torch.__version__)})
     for line in sys.stdin.buffer:
         asked: dict[str, Any] = msgspec.json.decode(line)
         try:
             if "do" in asked:
+                limit.renew()
                 said = worker.do(msgspec.convert(asked["do"], Task), pace.pause)
             elif "put back" in asked:
                 worker.put_back(**asked["put back"])
@@ -53,7 +55,8 @@ def main() -> None:
         except LaminarError as error:
             said = {"error": error.message, "code": error.code}
         except Exception as error:
-            said = {"error": f"{type(error).__name__}: {error}", "code": ""}
+            short = limit.said(error)
+            said = {"error": short, "code": CODE} if short else {"error": f"{type(error).__name__}: {error}", "code": ""}
         _say(out, said)
 
 

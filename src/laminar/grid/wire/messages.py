@@ -61,6 +61,7 @@ class Ask(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     speed: Annotated[float, Meta(ge=0, le=1e12)] = 0.0  # samples a second; 0: not known yet
     available: Annotated[float, Meta(ge=0, le=1)] = 1.0  # share of the time in which it works
     cannot: Annotated[list[tuple[int, Line]], Meta(max_length=64)] = []  # results that it gives back, and why
+    without: Annotated[list[Name], Meta(max_length=64)] = []  # runs whose tasks are too large for it
     heard: Annotated[
         list[Count], Meta(max_length=64)
     ] = []  # results whose verdicts it has heard, and settled on its disk: no need to repeat
