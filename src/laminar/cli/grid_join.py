@@ -3,7 +3,7 @@
 The machine runs no code of the server: it gets graphs of tensor operators, numbers, and names of public data. The server's key is pinned
 when the node joins; one with another key is not listened to any more. Without URL the node goes back to the grid that it joined before,
 and goes on with what it was doing. `laminar grid pause --node` in another window, or the file `paused` in its folder, makes it rest
-within a second.
+within a second. With --at-login the system starts it again whenever you log in, as you have allowed it here.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ def run(
     ca: Annotated[
         Path | None, typer.Option("--ca", metavar="FILE", help="The authority of the server's certificate, if it has its own.")
     ] = None,
+    at_login: Annotated[
+        bool, typer.Option("--at-login", help="Also from now on whenever you log in, with these limits; `laminar grid leave` ends that.")
+    ] = False,
     tasks: Annotated[int | None, typer.Option("--tasks", metavar="N", min=1, help="End after so many.")] = None,
 ) -> None:
     from laminar.cli.grid_extra import need_grid
@@ -55,6 +58,11 @@ def run(
     place.take()
     called = name or platform.node() or "node"
     client: Client = join(place, url, token, key, called, limits, ca)
+    if at_login:
+        given = {"--cpu": cpu, "--memory": memory, "--hours": hours, "--name": name}
+        flags = {"--only-idle": only_idle, "--battery": battery}
+        options = [word for key, value in given.items() if value is not None for word in (key, value)]
+        _start_at_login(place.root.resolve(), [*options, *(key for key, wanted in flags.items() if wanted)], limits.memory)
     be_modest()
     keep_freed_memory()  # versions and answers come and go
     stop = threading.Event()
@@ -71,6 +79,17 @@ def run(
     finally:
         client.close()
     say(f"{done} tasks done")
+
+
+def _start_at_login(home: Path, options: list[str], memory: int | None) -> None:
+    from laminar.grid.node.at_login import entry_of, put, text_of, words_of
+
+    entry = entry_of(home)
+    put(entry, text_of(entry, words_of(home, options), memory, home))
+    remark(f"it starts when you log in, by {entry.kind}: {entry.path}")
+    if entry.start:
+        remark(f"  at once, when this one has ended: {entry.start}")
+    remark("  to undo it: laminar grid leave, or delete that file")
 
 
 def _loopback(url: str) -> bool:

@@ -1,4 +1,7 @@
-"""Leave a grid for good: give back what is unfinished, hand in what compression has kept back, and forget everything but the key."""
+"""Leave a grid for good: give back what is unfinished, hand in what compression has kept back, and forget everything but the key.
+
+A node that is started at login is started no more.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from laminar.cli.output import Json, print_json, say
+from laminar.cli.output import Json, print_json, remark, say
 
 
 def run(
@@ -17,10 +20,15 @@ def run(
     from laminar.cli.grid_extra import need_grid
 
     need_grid()
+    from laminar.grid.node.at_login import entry_of, remove
     from laminar.grid.node.home import Home, default_home
     from laminar.grid.node.leave import leave
 
     place = Home(home or default_home())
+    entry = entry_of(place.root.resolve())
+    if remove(entry):  # first: whoever leaves means it, also where the server cannot be reached
+        remark(f"it starts at login no more: {entry.path} is deleted")
+    place.take()
     told = leave(place)
     if json:
         print_json(told)
