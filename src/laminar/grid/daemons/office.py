@@ -181,6 +181,7 @@ class Office:
     def _tidy(self, tx: Tx) -> None:
         if "file deleter" in self._only:
             file_deleter.delete_versions(tx)
+            file_deleter.delete_files(tx, self._clock())
         if "purger" in self._only:
             purger.purge(tx, self._clock())
 

@@ -24,6 +24,7 @@ from laminar.grid.wire.messages import Ask, Task, Version
 MOST: Final = 64  # tasks that a node may have at once
 SHORTEST: Final = 60.0  # seconds of a lease
 SLACK: Final = 20.0  # times as long as the node should need
+SELDOM: Final = 0.05  # share of the time in which a node works, below which it gets no longer a lease
 CHECKERS: Final = 3  # nodes that are asked, on average, to check an answer
 COUNTED: Final = 5.0  # seconds between counts of the nodes that are there
 UNDERWAY: Final = 10.0  # seconds in which an answer with tasks may be under way
@@ -78,7 +79,7 @@ class Scheduler:
             if run is None or run.state != "open":
                 continue
             open_runs[run.id] = run
-            lease = self._lease(run, node)
+            lease = self._lease(run, node, ask.available)
             if not tasks.give(tx, one.result, node.id, now=now, lease=lease):
                 continue  # somebody else has it
             if one.fresh:
@@ -160,12 +161,13 @@ class Scheduler:
                 tasks.change(tx, one.task, steps=max(1, min(steps, tasks.task(tx, one.task).steps)))
 
     @staticmethod
-    def _lease(run: Run, node: Node) -> float:
+    def _lease(run: Run, node: Node, available: float) -> float:
+        """A node that rests half of the time has twice as long."""
         how = run.settings.grid
         if node.speed <= 0:
             return how.lease
         seconds = how.local_steps * run.settings.recipe.batch / node.speed
-        return min(how.lease, max(SHORTEST, SLACK * seconds))
+        return min(how.lease, max(SHORTEST, SLACK * seconds) / max(available, SELDOM))
 
     def _task(self, tx: Tx, run: Run, one: Waiting, lease: float) -> Task:
         row = tasks.task(tx, one.task)

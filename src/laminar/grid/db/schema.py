@@ -103,7 +103,11 @@ runs = Table(
 )
 
 files = Table(
-    "files", metadata, Column("sha256", String(64), primary_key=True), Column("run", Serial, index=True), Column("data", LargeBinary)
+    "files",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("at", Float, nullable=False, index=True),  # when it was uploaded last
+    Column("data", LargeBinary, nullable=False),
 )
 
 versions = Table(

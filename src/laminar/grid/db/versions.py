@@ -14,11 +14,22 @@ from laminar.grid.db.tx import Tx
 from laminar.grid.states import ResultState
 
 
-def put_file(tx: Tx, run: int, data: bytes) -> str:
+def put_file(tx: Tx, now: float, data: bytes) -> str:
+    """One that is here already is as new as if it had come now: somebody is about to begin a run with it."""
     sha256 = digest.of_bytes(data)
-    if tx.execute(select(files.c.sha256).where(files.c.sha256 == sha256)).scalar() is None:
-        tx.execute(insert(files).values(sha256=sha256, run=run, data=data))
+    if not tx.execute(update(files).where(files.c.sha256 == sha256).values(at=now)).rowcount:
+        tx.execute(insert(files).values(sha256=sha256, at=now, data=data))
     return sha256
+
+
+def old_files(tx: Tx, before: float) -> list[str]:
+    """Uploaded before then, the oldest first."""
+    return list(tx.execute(select(files.c.sha256).where(files.c.at < before).order_by(files.c.at)).scalars())
+
+
+def drop_files(tx: Tx, some: list[str], before: float) -> int:
+    """But for those that another process has been sent again meanwhile (PostgreSQL). How many."""
+    return int(tx.execute(delete(files).where(files.c.sha256.in_(some), files.c.at < before)).rowcount)
 
 
 def get_file(tx: Tx, sha256: str) -> bytes | None:

@@ -40,8 +40,8 @@ class Keeper:
         self._watcher = Watcher(home.root, only_idle=limits.only_idle)
         self._stop = stop or threading.Event()
         self._backoff = Backoff()
-        self._speed, self._worked, self._since = 0.0, 0.0, time.monotonic()
-        self._resting, self._look_again = "", 0.0
+        self._speed, self._rested, self._since = 0.0, 0.0, time.monotonic()
+        self._resting, self._looked, self._look_again = "", 0.0, 0.0
         self._ready: list[Task] = []  # fetched, and not computed yet
         self._cannot: list[tuple[int, str]] = []
         self._samples: dict[str, None] = {}  # run/sample on this disk
@@ -94,7 +94,9 @@ class Keeper:
         """Why the node rests, if it must; what computes is stopped within LOOK."""
         if time.monotonic() < self._look_again:
             return self._resting
-        self._look_again = time.monotonic() + LOOK
+        now = time.monotonic()
+        self._rested += now - self._looked if self._resting else 0.0
+        self._looked, self._look_again = now, now + LOOK
         own = [os.getpid(), *([self._computer.pid] if self._computer.pid else [])]
         why = rests(self._limits, self._watcher.look(own))
         if not why and self._limits.memory is not None and self._computer.memory() > self._limits.memory:
@@ -155,7 +157,8 @@ class Keeper:
         return facts(self._name, self._limits, self._computer.torch)
 
     def _available(self) -> float:
-        return min(1.0, self._worked / max(time.monotonic() - self._since, 1.0))
+        """Share of the time in which the owner has let it work."""
+        return max(0.0, 1.0 - self._rested / max(time.monotonic() - self._since, 1.0))
 
     def _compute(self, task: Task) -> None:
         try:
@@ -165,7 +168,6 @@ class Keeper:
             return
         if task.sample is not None:
             self._samples[f"{task.run}/{task.sample}"] = None
-        began = time.monotonic()
         said = self._do(task)
         if said is None:  # told to stop: the task stays on the disk
             return
@@ -175,7 +177,6 @@ class Keeper:
                 self._too_large.note(task.run)
             self._give_back(task, str(said["error"]))
             return
-        self._worked += time.monotonic() - began
         if said.get("seconds"):
             speed = said["samples"] / max(said["seconds"], 1e-6)
             self._speed = speed if not self._speed else 0.7 * self._speed + 0.3 * speed

@@ -59,7 +59,7 @@ class Supplies:
         if not home.has_file(sha256):
             home.keep_file(sha256, self._client.file(sha256))
         about = msgspec.json.decode(home.file(sha256), type=About)
-        for one in [*about.graphs.values(), *([about.fixed] if about.fixed else [])]:
+        for one in about.files:
             if not home.has_file(one):
                 home.keep_file(one, self._client.file(one))
         return about

@@ -65,9 +65,9 @@ class Hall:
 
         def put(tx: Tx) -> int:
             for data in (files or {}).values():
-                versions.put_file(tx, 0, data)
-            told = versions.put_file(tx, 0, msgspec.json.encode(described))
-            asked = commands.Begin(name=name, layer=name, settings=settings, about=told, version=versions.put_file(tx, 0, first))
+                versions.put_file(tx, self.now, data)
+            told = versions.put_file(tx, self.now, msgspec.json.encode(described))
+            asked = commands.Begin(name=name, layer=name, settings=settings, about=told, version=versions.put_file(tx, self.now, first))
             commands.begin(tx, asked, self.learner, self.now)
             run = runs.named(tx, name)
             assert run is not None

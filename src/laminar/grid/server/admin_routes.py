@@ -85,7 +85,7 @@ class AdminRoutes:
 
     async def _put_file(self, request: Request) -> Response:
         data = await self._body(request, self._gate.limit)
-        return self._nodes.reply(request, {"sha256": await self._nodes.do(lambda tx: versions.put_file(tx, 0, data))}, 201)
+        return self._nodes.reply(request, {"sha256": await self._nodes.do(lambda tx: versions.put_file(tx, self._clock(), data))}, 201)
 
     async def _runs(self, request: Request) -> Response:
         body = await self._body(request, 16 << 20)

@@ -36,21 +36,13 @@ def begin(tx: Tx, asked: Begin, learner: Learner, now: float) -> dict[str, Any]:
         if before.settings != asked.settings or before.about != asked.about:
             raise Denied(409, "run", f"there is a run '{asked.name}' with other settings")
         if before.state == "stopped":
+            _need_files(tx, asked.about)  # what nodes need may have been deleted since
             Assimilator(learner).reopen(tx, before, now)
         return {"name": asked.name, "version": before.version, "state": "open" if before.state == "stopped" else before.state}
-    about = versions.get_file(tx, asked.about)
+    _need_files(tx, asked.about)
     first = versions.get_file(tx, asked.version)
-    if about is None or first is None:
-        raise Denied(409, "files", "its files were not uploaded")
-    try:
-        described = msgspec.json.decode(about, type=About)
-    except msgspec.ValidationError as error:
-        raise Denied(422, "about", f"its description cannot be read: {error}") from error
-    missing = [
-        sha for sha in [*described.graphs.values(), *([described.fixed] if described.fixed else [])] if versions.get_file(tx, sha) is None
-    ]
-    if missing:
-        raise Denied(409, "files", f"{missing[0][:12]}… was not uploaded")
+    if first is None:
+        raise Denied(409, "files", "its first version was not uploaded")
     if len(first) != asked.settings.size:
         raise Denied(422, "version", f"its first version has {len(first)} bytes, not {asked.settings.size}")
     machine = Aggregator(asked.settings.rules)
@@ -71,6 +63,20 @@ def begin(tx: Tx, asked: Begin, learner: Learner, now: float) -> dict[str, Any]:
     assert run is not None
     Assimilator(learner).start(tx, run, now)
     return {"name": asked.name, "version": 0, "state": "open"}
+
+
+def _need_files(tx: Tx, sha256: str) -> None:
+    """The description of a run, and all that it names."""
+    about = versions.get_file(tx, sha256)
+    if about is None:
+        raise Denied(409, "files", "its files were not uploaded")
+    try:
+        described = msgspec.json.decode(about, type=About)
+    except msgspec.DecodeError as error:
+        raise Denied(422, "about", f"its description cannot be read: {error}") from error
+    missing = [sha for sha in described.files if versions.get_file(tx, sha) is None]
+    if missing:
+        raise Denied(409, "files", f"{missing[0][:12]}… was not uploaded")
 
 
 def set_state(tx: Tx, name: str | None, state: str, why: str = "") -> list[str]:

@@ -152,3 +152,8 @@ class About(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gradients: bool  # a task sends the gradient of one step, not the distance of several
     classes: int | None
     sketch: int  # seed
+
+    @property
+    def files(self) -> list[str]:
+        """That nodes fetch, beside this one."""
+        return [*self.graphs.values(), *([self.fixed] if self.fixed else [])]
