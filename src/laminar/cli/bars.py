@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from laminar.cli.progress import figures
+from laminar.cli.progress import figures, reason
 from laminar.cli.team import Arrivals, pace
 from laminar.core.events import Emit, Event
 
@@ -68,7 +68,7 @@ class _Bars:
         elif kind == "data":
             self._bars.update(self._task, total=event["of"], completed=event["done"], said=event["what"])
         elif kind in ("waiting", "note"):
-            self._bars.update(self._task, said=event["why"])
+            self._bars.update(self._task, said=reason(event))
         elif kind == "layer-done":
             self._bars.team = ""
             if event["action"] == "cached":

@@ -73,7 +73,12 @@ def _lines(event: Event, arrivals: Arrivals) -> None:
         beside = f"; {totals(team)}" if team else ""
         remark(f"{event.get('layer', '')} epoch {event['epoch'] + 1}/{event.get('epochs', '?')}: {figures(event)}{beside}")
     elif kind in ("note", "waiting", "resume"):
-        remark(f"{event.get('layer', '')} {kind}: {event['why']}".strip())
+        remark(f"{event.get('layer', '')} {kind}: {reason(event)}".strip())
+
+
+def reason(event: Event) -> str:
+    """Why, and the command that helps where there is one."""
+    return f"{event['why']}; {event['help']}" if event.get("help") else str(event["why"])
 
 
 def figures(event: Event) -> str:

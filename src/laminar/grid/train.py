@@ -15,6 +15,7 @@ from laminar.core.events import Emit
 from laminar.grid.commander import Commander
 from laminar.grid.describe import Described, describe, load_version
 from laminar.grid.server.commands import Begin
+from laminar.grid.waiting import waits_for
 from laminar.stack.open_job import Description
 from laminar.train.borrowed import Interrupts
 from laminar.train.evaluate import evaluate
@@ -59,6 +60,7 @@ class _Watch:
         self._history, self._interrupts = history, interrupts
         self._testing, self._began = 0.0, job.clock.monotonic()
         self._tested = -1
+        self._waits = ""  # what for, as far as it was told
         self._metrics: dict[str, float] = {}
 
     def run(self) -> Trained:
@@ -78,6 +80,7 @@ class _Watch:
         )
         first: float | None = None
         while run["state"] in ("open", "paused"):
+            self._say_wait(run)
             if self._interrupts.asked:
                 self._history.tell("checkpoint", step=run["version"], epoch=0, why="the grid goes on; laminar build watches it again")
                 raise KeyboardInterrupt
@@ -98,6 +101,17 @@ class _Watch:
             raise LaminarError("L608", f"run {self._name} was {run['state']}: {run['why']}", hint="laminar build begins where it was")
         self._test(run["version"])
         return self._end(run, first)
+
+    def _say_wait(self, run: dict[str, Any]) -> None:
+        """Once when the run waits for something, once when it does no more."""
+        wait = waits_for(run, run["nodes"])
+        kind = wait.kind if wait is not None else ""
+        if kind != self._waits:
+            self._waits = kind
+            if wait is not None:
+                self._history.tell("waiting", why=wait.why, help=wait.help)
+            else:
+                self._history.tell("note", why="the run goes on")
 
     def _begin(self) -> dict[str, Any]:
         for data in self._described.files.values():

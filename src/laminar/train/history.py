@@ -7,6 +7,7 @@
                 dense_bytes, shares (measured ones)
     checkpoint  step, epoch, why                      step: how many are behind it
     worker      role, rank, pid, host                 a process that takes part, where there are several
+    waiting     why, help                             of a grid: what it waits for, and a command; a note says when that is over
     note        why
     failed      step, epoch, lr, why
     end         step, epoch, why, metrics, seconds

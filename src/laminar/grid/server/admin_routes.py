@@ -97,10 +97,14 @@ class AdminRoutes:
         return self._nodes.reply(request, said, 201)
 
     async def _run(self, request: Request) -> Response:
+        """With who there is to do it."""
         await self._body(request)
-        return self._nodes.reply(
-            request, await self._nodes.do(lambda tx: overview.run_told(tx, commands._need(tx, request.path_params["run"])))
-        )
+        name = request.path_params["run"]
+
+        def tell(tx: Tx) -> dict[str, Any]:
+            return {**overview.run_told(tx, commands._need(tx, name)), "nodes": overview.company(tx, self._clock())}
+
+        return self._nodes.reply(request, await self._nodes.do(tell))
 
     async def _stop(self, request: Request) -> Response:
         await self._body(request)

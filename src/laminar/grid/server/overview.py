@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import func, select
 
 from laminar.grid.db import nodes, runs, tasks, versions
 from laminar.grid.db.book import Tx
-from laminar.grid.db.nodes import ACTIVE
+from laminar.grid.db.nodes import ACTIVE, DAY
 from laminar.grid.db.runs import Run
 from laminar.grid.db.schema import nodes as node_table
 from laminar.grid.db.schema import results
 from laminar.grid.db.schema import tasks as task_table
+
+NEAR: Final = 90.0  # seconds in which a node that has time asks
 
 
 def status(tx: Tx, now: float) -> dict[str, Any]:
@@ -24,17 +26,25 @@ def status(tx: Tx, now: float) -> dict[str, Any]:
     }
 
 
-def _people(tx: Tx, now: float) -> dict[str, int]:
-    def number(*which: Any) -> int:
-        return int(tx.execute(select(func.count()).select_from(node_table).where(*which)).scalar_one())
+def _number(tx: Tx, *which: Any) -> int:
+    return int(tx.execute(select(func.count()).select_from(node_table).where(*which)).scalar_one())
 
+
+def _people(tx: Tx, now: float) -> dict[str, int]:
     banned = node_table.c.banned.is_not(None)
     return {
-        "known": number(),
-        "active": number(~banned, node_table.c.seen > now - ACTIVE),
-        "trusted": number(node_table.c.trusted.is_(True)),
-        "banned": number(banned),
+        "known": _number(tx),
+        "active": _number(tx, ~banned, node_table.c.seen > now - ACTIVE),
+        "trusted": _number(tx, node_table.c.trusted.is_(True)),
+        "banned": _number(tx, banned),
     }
+
+
+def company(tx: Tx, now: float) -> dict[str, int]:
+    """Who there is for a run that waits: `near` asked for work just now, and of these `spent` have had all their tasks of today."""
+    near = (node_table.c.seen > now - NEAR) & node_table.c.banned.is_(None)
+    spent = (node_table.c.day == int(now // DAY)) & (node_table.c.sent_today >= node_table.c.quota)
+    return {**_people(tx, now), "near": _number(tx, near), "spent": _number(tx, near, spent)}
 
 
 def run_told(tx: Tx, run: Run) -> dict[str, Any]:

@@ -1,0 +1,35 @@
+"""`laminar grid train` says what it waits for, once each time that changes, and in the events of the run."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from laminar.core.events import read
+from tests.multi.grid.served import commands
+from tests.multi.grid.test_grid_commands import STACK, counted
+
+
+def test_a_pause_and_the_lack_of_nodes_are_said_once(tmp_path: Path) -> None:
+    (tmp_path / "laminar.toml").write_text(STACK)
+    with commands(tmp_path) as grid:
+        grid.serve()
+        words = ["grid", "train", "net", "--rounds", "3", "--workers", "1", "--local-steps", "2", "--replicate", "never"]
+        train = grid._start(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        lines = (line for line in train.stderr if " epoch " not in line)
+        assert next(lines) == "net waiting: no node has joined the grid; " + (
+            "laminar grid join URL --token TOKEN, as `laminar grid serve` prints it\n"
+        )
+        name = str(counted(grid)["name"])
+        assert grid.run("grid", "pause", name).returncode == 0
+        assert next(lines) == f"net waiting: the run is paused: by command; laminar grid resume {name}\n"
+        node = grid.join("n0")
+        grid.wait_for(lambda: grid.ask("/v1/nodes"))
+        assert grid.run("grid", "resume", name).returncode == 0
+        assert next(lines) == "net note: the run goes on\n"
+        assert [line for line in lines if "waiting" in line] == []
+        assert train.wait(60) == 0 and node.poll() is None
+        (history,) = (tmp_path / ".laminar" / "runs").glob("*/events.jsonl")
+        events = list(read(history))
+        assert [event["help"].split()[2] for event in events if event["event"] == "waiting"] == ["join", "resume"]
+        assert [event["why"] for event in events if event["event"] == "note"] == ["the run goes on"]
