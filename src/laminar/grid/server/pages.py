@@ -67,7 +67,7 @@ def prometheus(told: dict[str, Any], turned_away: dict[str, int]) -> str:
         lines.extend([f"# HELP laminar_grid_{name} {about}", f"# TYPE laminar_grid_{name} {kind}"])
         for labels, value in rows:
             inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-            lines.append(f"laminar_grid_{name}{{{inside}}} {value:g}" if inside else f"laminar_grid_{name} {value:g}")
+            lines.append(f"laminar_grid_{name}{{{inside}}} {_figure(value)}")
 
     runs = told["runs"]
     family("nodes", "gauge", "Nodes by what they are.", [({"state": state}, count) for state, count in told["nodes"].items()])
@@ -86,6 +86,11 @@ def prometheus(told: dict[str, Any], turned_away: dict[str, int]) -> str:
 
 def _last(point: dict[str, Any]) -> list[tuple[str, float]]:
     return [(key, float(value)) for key, value in point.items() if key not in ("version", "made")]
+
+
+def _figure(value: float) -> str:
+    """All of its digits: rates are made from differences of counts."""
+    return str(value).replace("nan", "NaN").replace("inf", "Inf")
 
 
 def _escaped(text: str) -> str:
