@@ -32,6 +32,7 @@ def test_a_unit_of_systemd_says_the_same_words() -> None:
     service = unit["Service"]
     assert shlex.split(service["ExecStart"].replace("$$", "$").replace("%%", "%")) == ODD
     assert int(service["MemoryMax"]) > 4 << 30 and service["MemorySwapMax"] == "0" and service["OOMPolicy"] == "continue"
+    assert service["KillMode"] == "mixed"  # told to end with its keeper, the computing process would seem to have failed
     assert service["Restart"] == "on-failure" and service["RestartPreventExitStatus"].split() == ["2", "5"]  # of a ban, or a wrong option
     assert "MemoryMax" not in systemd_unit(ODD, None)
 

@@ -17,7 +17,8 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
 def systemd_unit(words: Sequence[str], memory: int | None) -> str:
-    """Ends that are somebody's decision (a ban, an option that is wrong, a node that runs already) are not begun again."""
+    """Ends that are somebody's decision (a ban, an option that is wrong, a node that runs already) are not begun again. Only the
+    keeper is told to end: it ends the process that computes, and keeps the task."""
     limit = f"MemoryMax={memory + ROOM}\n" if memory is not None else ""
     return f"""\
 [Unit]
@@ -28,6 +29,7 @@ ExecStart={" ".join(_systemd_word(word) for word in words)}
 Restart=on-failure
 RestartSec=60
 RestartPreventExitStatus=2 5
+KillMode=mixed
 Nice=19
 IOSchedulingClass=idle
 OOMPolicy=continue

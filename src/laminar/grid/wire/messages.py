@@ -59,7 +59,7 @@ class Ask(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     has: Annotated[list[Annotated[str, Meta(max_length=80)]], Meta(max_length=256)] = []  # run/sample
     holds: Annotated[list[int], Meta(max_length=64)] = []  # results that it is at: others that it was given have got lost on the way
     speed: Annotated[float, Meta(ge=0, le=1e12)] = 0.0  # samples a second; 0: not known yet
-    available: Annotated[float, Meta(ge=0, le=1)] = 1.0  # share of the time in which it works
+    available: Annotated[float, Meta(ge=0, le=1)] = 1.0  # share of the time in which its owner lets it work
     cannot: Annotated[list[tuple[int, Line]], Meta(max_length=64)] = []  # results that it gives back, and why
     without: Annotated[list[Name], Meta(max_length=64)] = []  # runs whose tasks are too large for it
     heard: Annotated[
