@@ -118,6 +118,7 @@ class Node:
     dice: np.random.Generator
     kept: dict[int, Packet] = field(default_factory=dict)  # answers of which it is not known yet whether they are used
     done: int = 0
+    stuck: list[int] = field(default_factory=list)  # tasks that it says it has, and never brings
     held: np.ndarray | None = None  # what a knowing liar would have to have kept back
 
     def __post_init__(self) -> None:
@@ -250,14 +251,15 @@ class NetCrowd:
             if self.off[i]:
                 continue
             try:
-                work = self.hall.ask(node.id, Ask(want=1))
+                work = self.hall.ask(node.id, Ask(want=1, holds=node.stuck[-8:]))
             except Denied:
                 continue
             node.told(work)
             for task in work.tasks:
                 busy = True
                 if self.away and self.dice.random() < 0.05:
-                    continue  # it never comes
+                    node.stuck.append(task.result)
+                    continue
                 version = self.version(task.version.number)
                 change, buffers = self.work(version, task)
                 said = self.hall.answer(node.id, task.result, node.answer(task, change, buffers, version))

@@ -79,9 +79,9 @@ class Server:
             return Work()
         return Work(tasks=[self.tasks.pop(0)])
 
-    def answer(self, result: int, data: bytes) -> Verdict:
+    def answer(self, result: int, data: bytes, asked: Ask | None = None) -> Verdict:
         self.answers.append(result)
-        return Verdict(result=result, state="returned")
+        return Verdict(result=result, state="returned", work=None if asked is None else self.work(asked))
 
     def custody(self, run: str) -> None:
         return None
