@@ -107,7 +107,10 @@ def test_a_picture_of_the_last_step(tmp_path: Path) -> None:
 
 
 def test_a_run_of_four_goes_on_with_two(tmp_path: Path) -> None:
-    alone, cut = project(tmp_path / "alone", args=DEEP, epochs=30), staged(tmp_path / "cut", FOUR, epochs=30)
+    """As if nothing had happened, to the last bit. Against one process only for a while: it adds up in another order, and what that
+    rounds otherwise grows a thousandfold in some hundred steps of Adam once the loss is small, on one machine sooner than on another."""
+    alone, whole, cut = project(tmp_path / "alone", args=DEEP, epochs=5), tmp_path / "whole", tmp_path / "cut"
+    staged(whole, TWO, epochs=30), staged(cut, FOUR, epochs=30)
     process = start(cut, "build", "-q")
     wait_for_step(cut, process, 20)
     process.send_signal(signal.SIGINT)
@@ -115,8 +118,9 @@ def test_a_run_of_four_goes_on_with_two(tmp_path: Path) -> None:
     assert process.returncode == 130
     stack = cut / "laminar.toml"
     stack.write_text(stack.read_text().replace(FOUR, TWO))
-    built(alone), built(cut)
-    assert losses(cut) == pytest.approx(losses(alone), abs=1e-4)
+    built(alone), built(whole), built(cut)
+    assert losses(cut) == losses(whole)
+    assert losses(cut)[:70] == pytest.approx(losses(alone), abs=1e-5)
     (resumed,) = events(cut, "resume")
     assert resumed["step"] >= 20
 
