@@ -65,6 +65,8 @@ class _Bars:
             self._bars.update(self._task, said=f"epoch {event['epoch'] + 1}: {figures(event)}")
         elif kind == "features" and event["action"] == "computing":
             self._bars.update(self._task, total=event["of"], completed=event["done"], said="features of the frozen prefix")
+        elif kind == "planning":
+            self._bars.update(self._task, total=event["of"], completed=event["done"], said=f"planning: {event['what']}")
         elif kind == "data":
             self._bars.update(self._task, total=event["of"], completed=event["done"], said=event["what"])
         elif kind in ("waiting", "note"):

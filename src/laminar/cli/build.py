@@ -17,7 +17,7 @@ import typer
 
 from laminar.cli.cluster_options import On, StartTimeout, cluster, other_rank, place
 from laminar.cli.output import Json, number, print_json, remark, say, seconds, table
-from laminar.cli.strategy_options import Compress, Elastic, Strategy, Workers, choose
+from laminar.cli.strategy_options import Compress, Elastic, Strategy, Workers, automatic, choose
 from laminar.cli.team import totals
 from laminar.core.errors import LaminarError
 from laminar.core.heap import keep_freed_memory
@@ -32,6 +32,7 @@ from laminar.train.strategies import strategy as strategy_of
 
 if TYPE_CHECKING:
     from laminar.launch.attach import Run
+    from laminar.plan.trials.auto import Auto
 
 
 def run(
@@ -65,6 +66,9 @@ def run(
         layers, had = [gone.layer], gone.options
         strategy, workers, elastic = strategy or had["strategy"], workers or had["workers"], elastic or had["elastic"]
         compress, on = compress or had["compress"], on or had["on"]
+    auto = (
+        automatic(strategy, workers, elastic=elastic, compress=compress, on=None if place(on) == "local" else on) if not dry_run else None
+    )
     file = choose(file, strategy, workers, elastic, compress)
     if dry_run:
         from laminar.cli.status import show_plan
@@ -74,7 +78,7 @@ def run(
     if gone is not None:
         same_run(file, store, gone)
     options = {"on": place(on), "strategy": strategy, "workers": workers, "elastic": elastic, "compress": compress}
-    run_build(file, store, layers, on=on, start_timeout=start_timeout, options=options, force=force, quiet=quiet, json=json)
+    run_build(file, store, layers, on=on, start_timeout=start_timeout, options=options, auto=auto, force=force, quiet=quiet, json=json)
 
 
 def run_build(
@@ -85,6 +89,7 @@ def run_build(
     on: str | None,
     start_timeout: float | None = None,
     options: dict[str, Any] | None = None,
+    auto: Auto | None = None,
     force: bool,
     quiet: bool,
     json: bool,
@@ -97,7 +102,7 @@ def run_build(
     try:
         with sigterm_as_ctrl_c(), showing as emit, cluster(file, store, on, start_timeout, options) as how:
             soon = how.soon if how is not None else None
-            report = build(file, store, targets=layers or None, force=force, emit=emit, how=how, soon=soon)
+            report = build(file, store, targets=layers or None, force=force, emit=emit, how=how or auto, soon=soon)
     except KeyboardInterrupt:
         remark("interrupted: what was trained is kept; `laminar build` goes on from the last checkpoint")
         raise typer.Exit(130) from None

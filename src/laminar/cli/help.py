@@ -11,6 +11,8 @@ from typing import Final
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("init", "Write a commented laminar.toml and models.py that build as they stand."),
     "build": ("build", "Train what is missing or changed, bottom up."),
+    "plan": ("plan", "Which strategy would be fastest for a layer, and why."),
+    "plan check": ("plan_check", "Predictions of plans so far, and what was measured then."),
     "join": ("join", "Take part in a training under way, as one more worker."),
     "status": ("status", "What a build would do, and why, layer by layer."),
     "explain": ("explain", "Every input of a layer's key; on a miss, which one changed from what to what."),

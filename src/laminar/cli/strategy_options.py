@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from laminar.cli.plain import ALONE
 from laminar.core.errors import LaminarError
-from laminar.stack.choose_strategy import with_strategy
+from laminar.stack.choose_strategy import AUTO, split_words, with_strategy
 from laminar.stack.read import StackFile
+
+if TYPE_CHECKING:
+    from laminar.plan.trials.auto import Auto
 
 Strategy = Annotated[
     str | None,
     typer.Option(
         "--strategy",
         metavar="NAME[:KEY=VALUE,...]",
-        help="How the layers are trained, with settings as in laminar.toml: solo, sync, averaging, downpour or quorum.",
+        help="How the layers are trained, with settings as in laminar.toml: solo, sync, averaging, downpour, quorum, mesh, pipeline or "
+        "branches; auto: whichever is fastest here and learns what one process learns.",
     ),
 ]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes that share the training; alone it means sync.")]
@@ -36,6 +40,8 @@ Compress = Annotated[
 
 def choose(file: StackFile, strategy: str | None, workers: int | None, elastic: str | None, compress: str | None) -> StackFile:
     """The stack as these options have it."""
+    if strategy is not None and strategy.partition(":")[0] == AUTO:
+        return with_strategy(file, "solo", None)  # what is chosen when a layer is trained learns the same
     if strategy is None and workers is None and elastic is None and compress is None:
         return file
     fewest = None
@@ -49,3 +55,26 @@ def choose(file: StackFile, strategy: str | None, workers: int | None, elastic: 
             )
         workers = most
     return with_strategy(file, strategy, workers, elastic=elastic is not None, fewest=fewest, compress=compress)
+
+
+def automatic(strategy: str | None, workers: int | None, **others: object) -> Auto | None:
+    """What chooses the strategy of each layer, if that is what was asked for. `others`: options that leave nothing to choose."""
+    if strategy is None or strategy.partition(":")[0] != AUTO:
+        return None
+    for option, value in others.items():
+        if value is not None:
+            raise LaminarError(
+                "L008", f"--{option} with --strategy auto, which chooses for this machine by itself", hint=f"leave --{option} out"
+            )
+    _, settings = split_words("--strategy", strategy, [AUTO])
+    verify = settings.pop("verify", None)
+    if settings or not (verify is None or isinstance(verify, bool)):
+        found = next(iter(settings), "verify")
+        raise LaminarError(
+            "L008",
+            f"--strategy {strategy}: auto has no setting '{found}' of that kind",
+            hint="--strategy auto, auto:verify=true or verify=false",
+        )
+    from laminar.plan.trials.auto import Auto
+
+    return Auto(workers=workers, verify=verify)

@@ -31,6 +31,9 @@ CATALOGUE: Final[dict[str, str]] = {
     "L010": "nothing to roll back or redo",
     "L011": "a library that is not installed",
     "L012": "a split that the model does not allow",
+    "L013": "a machine file that cannot be used",
+    "L014": "no plan fits",
+    "L015": "a search that has no time",
     # data
     "L101": "a data file is missing",
     "L102": "a data file cannot be read",
@@ -87,6 +90,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "L606": "the model failed while it was trained",
     "L607": "too little shared memory for the workers",
     "L608": "no worker is left",
+    "L609": "the machine is too busy to be measured",
     # ours
     "L900": "a bug in Laminar",
 }

@@ -26,6 +26,7 @@ from laminar.train.strategies import BY_NAME, AnyStrategy, ManySpec
 from laminar.train.strategies import strategy as strategy_of
 
 COMPRESSIONS = typing.get_args(compression.Kind)
+AUTO = "auto"  # chosen when a layer is trained (plan/trials/auto.py)
 
 
 def with_strategy(
@@ -38,7 +39,7 @@ def with_strategy(
     compress: str | None = None,
 ) -> StackFile:
     """The same stack, trained so. Workers alone mean sync where no strategy is written."""
-    name, settings = split_words("--strategy", strategy, list(BY_NAME)) if strategy is not None else (None, {})
+    name, settings = split_words("--strategy", strategy, [*BY_NAME, AUTO]) if strategy is not None else (None, {})
     settings |= {"workers": workers} if workers is not None else {}
     settings |= {"elastic": True} if elastic else {}
     settings |= {"fewest": fewest} if fewest is not None else {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import prod
+from typing import Final, Literal
 
 import torch
 
@@ -20,6 +21,15 @@ from laminar.parallel.split.program import deferred
 
 
 @dataclass(frozen=True)
+class Handed:
+    """One exchange among the workers along an axis, and the bytes that one of them hands over in it."""
+
+    kind: Literal["sum", "gather", "swap"]
+    axis: str
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Sent:
     """By one worker, for one operator."""
 
@@ -28,6 +38,9 @@ class Sent:
     forward: int
     backward: int
     why: str
+    before: tuple[Handed, ...] = ()  # until operands are as the operator needs them …
+    after: tuple[Handed, ...] = ()  # … what it exchanges itself: forward in all
+    back: tuple[Handed, ...] = ()  # of the backward pass, in the order of the forward pass
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,10 @@ class Traffic:
     def step(self) -> int:
         """Of a whole step of training, without what is told at its end."""
         return sum(one.forward + one.backward for one in [*self.operators, self.output]) + sum(self.gradients.values())
+
+
+_NOTHING: Final = Sent("", "output", 0, 0, "")
+Ways = tuple[list[Handed], list[Handed]]  # there and back
 
 
 class _Count:
@@ -58,14 +75,18 @@ class _Count:
             if number not in some:
                 self._learns[op.call.name] = any(self._learns[node] for node in op.operands)
                 continue
-            forward = backward = 0
+            before, after, back = list[Handed](), list[Handed](), list[Handed]()
             for i, node in enumerate(op.operands):
                 if op.run != "item":
-                    sent = self._operand(node, op, i)
-                    forward, backward = forward + sent[0], backward + sent[1]
+                    there, returned = self._operand(node, op, i)
+                    before, back = before + there, back + returned
             self._learns[op.call.name] = any(self._learns[node] for node in op.operands)
-            own = self._own(op)
-            found.append(Sent(op.call.path, op.call.name, forward + own[0], backward + own[1], op.why))
+            if op.facts.get("windows"):
+                there, returned = self._windows(op, placed.traced.dtypes[op.call.name][0])
+                before, back = before + there, back + returned
+            there, returned = self._own(op)
+            after, back = after + there, back + returned
+            found.append(_sent(op.call.path, op.call.name, op.why, before, after, back))
         gradients = {}
         own_tensors = {placed.traced.tensors[node] for i in some for node in placed.operations[i].operands if node in placed.traced.tensors}
         for name, axes in self._deferred.items():
@@ -76,34 +97,37 @@ class _Count:
                 gradients[name] = size * len(axes)
         output = placed.traced.output
         if not any(placed.operations[i].call.name == output for i in some):
-            return Traffic(found, gradients, Sent("", "output", 0, 0, ""))
-        ends = self._moved(placed.values[output][0], placed.output, placed.traced.dtypes[output][0], learns=self._learns[output])
-        return Traffic(found, gradients, Sent("", "output", *ends, "the loss needs all classes of the own rows" if any(ends) else ""))
+            return Traffic(found, gradients, _NOTHING)
+        there, back = self._moved(placed.values[output][0], placed.output, placed.traced.dtypes[output][0], learns=self._learns[output])
+        why = "the loss needs all classes of the own rows" if there or back else ""
+        return Traffic(found, gradients, _sent("", "output", why, there, [], back))
 
-    def _operand(self, node: Value, op: Operation, i: int) -> tuple[int, int]:
+    def _operand(self, node: Value, op: Operation, i: int) -> Ways:
         name = self._placed.traced.tensors.get(node)
         if name is not None and name in self._deferred:
-            return 0, 0
+            return [], []
         have = self._placed.layouts[name] if name is not None else self._placed.values[node][0]
         need, partial, dtype = op.needs[i], op.partial[i], self._placed.traced.dtypes[node][0]
         key = (node, tuple(shape_of(dim) for dim in need))
-        forward = backward = 0
+        forward, backward = list[Handed](), list[Handed]()
         if key not in self._ready:
             self._ready.add(key)
             forward, backward = self._moved(have, need, dtype, learns=self._learns[node])
         if partial and self._learns[node] and (*key, partial) not in self._ready:
             self._ready.add((*key, partial))
-            backward += self._bytes(need, dtype) * len(partial)
+            backward += [Handed("sum", axis, self._bytes(need, dtype)) for axis in partial]
         return forward, backward
 
-    def _moved(self, have: Dims, need: Dims, dtype: torch.dtype, *, learns: bool) -> tuple[int, int]:
-        forward = backward = 0
+    def _moved(self, have: Dims, need: Dims, dtype: torch.dtype, *, learns: bool) -> Ways:
+        forward, backward = list[Handed](), list[Handed]()
         for move in moves(have, need):
             if self._mesh[move.axis] == 1:
                 continue
-            own = self._part(move) * dtype.itemsize
-            forward += own if move.kind == "gather" else 0
-            backward += own if move.kind == "take" and learns else 0
+            own = Handed("gather", move.axis, self._part(move) * dtype.itemsize)
+            if move.kind == "gather":
+                forward.append(own)
+            elif learns:
+                backward.append(own)
         return forward, backward
 
     def _part(self, move: Move) -> int:
@@ -112,43 +136,43 @@ class _Count:
         own = where.size * (self._at[move.axis] + 1) // self._mesh[move.axis] - where.size * self._at[move.axis] // self._mesh[move.axis]
         return where.before * own * where.behind
 
-    def _own(self, op: Operation) -> tuple[int, int]:
-        """What the operator itself exchanges."""
-        traced, learns = self._placed.traced, self._learns[op.call.name]
-        forward = backward = 0
-        dtype = traced.dtypes[op.call.name][0]
-        for axis in op.sums:
-            forward += self._bytes(op.gives[0], dtype) if self._mesh[axis] > 1 else 0
+    def _own(self, op: Operation) -> Ways:
+        """What the operator itself exchanges, but for windows."""
+        dtype = self._placed.traced.dtypes[op.call.name][0]
+        forward = [Handed("sum", axis, self._bytes(op.gives[0], dtype)) for axis in op.sums if self._mesh[axis] > 1]
+        backward = list[Handed]()
         if op.run == "batch_norm":
             channels = prod(local_sizes(op.gives[0][1:2], self._at, self._mesh, self._rows)) * dtype.itemsize
-            axes = [axis for axis in op.facts["axes"] if self._mesh[axis] > 1]
-            forward += 2 * channels * len(axes)
-            backward += 2 * channels * len(axes) if self._learns[op.operands[0]] else 0
-        if op.facts.get("windows"):
-            sent = self._windows(op, dtype)
-            forward += sent[0]
-            backward += sent[1] if learns and self._learns[op.operands[0]] else 0
+            both = 2 * [Handed("sum", axis, channels) for axis in op.facts["axes"] if self._mesh[axis] > 1]
+            forward += both
+            backward += both if self._learns[op.operands[0]] else []
         return forward, backward
 
-    def _windows(self, op: Operation, dtype: torch.dtype) -> tuple[int, int]:
+    def _windows(self, op: Operation, dtype: torch.dtype) -> Ways:
         """Dimension by dimension: what was fetched in one is sent along in the next."""
         x = op.operands.index(op.call.args[0])
         sizes = list(local_sizes(op.needs[x], self._at, self._mesh, self._rows))
-        forward = backward = 0
+        forward, backward = list[Handed](), list[Handed]()
         for d, window in enumerate(op.facts["windows"]):
             if window is None or self._mesh[window["axis"]] == 1:
                 continue
-            place, parts = self._at[window["axis"]], self._mesh[window["axis"]]
+            axis, place, parts = window["axis"], self._at[window["axis"]], self._mesh[window["axis"]]
             ranges, _ = reach(window, place, parts)
             each = prod(size for i, size in enumerate(sizes) if i != 2 + d) * dtype.itemsize
             others = [other for other in range(parts) if other != place]
-            forward += each * sum(len(ranges.between(place, other)) for other in others)
-            backward += each * sum(len(ranges.between(other, place)) for other in others)
+            if not ranges.quiet:
+                forward.append(Handed("swap", axis, each * sum(len(ranges.between(place, other)) for other in others)))
+                backward.append(Handed("swap", axis, each * sum(len(ranges.between(other, place)) for other in others)))
             sizes[2 + d] = len(ranges.needs[place])
-        return forward, backward
+        return forward, backward if self._learns[op.call.name] and self._learns[op.operands[0]] else []
 
     def _bytes(self, dims: Dims, dtype: torch.dtype) -> int:
         return prod(local_sizes(dims, self._at, self._mesh, self._rows)) * dtype.itemsize
+
+
+def _sent(path: str, name: str, why: str, before: list[Handed], after: list[Handed], back: list[Handed]) -> Sent:
+    forward, backward = sum(one.bytes for one in before + after), sum(one.bytes for one in back)
+    return Sent(path, name, forward, backward, why, tuple(before), tuple(after), tuple(back))
 
 
 def traffic(placed: Placed, at: At, rows: int, trains: Callable[[str], bool], some: Collection[int] | None = None) -> Traffic:

@@ -66,7 +66,11 @@ class Prepared:
 
 def prepare(job: Job, how: Staged) -> Prepared:
     """L012 for what this model does not allow."""
-    training, judging = place_job(job, rules_of(how))
+    return in_stages(job, how, *place_job(job, rules_of(how)))
+
+
+def in_stages(job: Job, how: Staged, training: Placed, judging: Placed, costs: Sequence[Cost] | None = None) -> Prepared:
+    """A placed model. `costs`: of the operators of training, where they are known."""
     parts = how.parts
     rows = min(job.recipe.batch, len(job.data.train))
     batches = how.batches(rows // parts) if isinstance(how, Pipeline) else 1
@@ -84,14 +88,15 @@ def prepare(job: Job, how: Staged) -> Prepared:
     examples = some_samples(job, most * parts)
     if isinstance(how, Pipeline):
         refuse_mixing(flow, how, batches, tensors, some_samples(job, max(4, min(MIXED, most * parts))))
-    costs = measure(flow, tensors, examples, threads=threads)
+    if costs is None:
+        costs = measure(flow, tensors, examples, threads=threads)
     if isinstance(how, Pipeline):
         kept = [path for path, _ in job.model.named_modules() if path] if job.fit is not None else []
         fit, test = _pipeline(flow, judged, costs, how, most * parts, kept)
     else:
         fit, test = _branches(flow, judged, costs, how, most * parts)
     refuse_two_writers(flow, fit)
-    return Prepared(training, judging, fit, test, costs, most, most * parts, batches)
+    return Prepared(training, judging, fit, test, list(costs), most, most * parts, batches)
 
 
 def refuse_mixing(flow: Flow, how: Pipeline, batches: int, tensors: Mapping[str, Tensor], examples: Sequence[Tensor]) -> None:

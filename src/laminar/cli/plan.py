@@ -1,0 +1,203 @@
+"""Measure, simulate every strategy, and say which would be fastest for a layer on the machines at hand.
+
+What operators and links take is measured once and kept. Nothing is trained, unless --try says so. Any strategy of the list can be
+written into laminar.toml as it stands. `laminar plan check` holds earlier predictions against what was measured then.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from laminar.cli.output import Json, print_json, remark, say, size, table
+from laminar.cli.output import seconds as duration
+from laminar.cli.progress import counted
+from laminar.core.errors import LaminarError
+from laminar.stack.project import open_project
+
+if TYPE_CHECKING:
+    from laminar.plan.plan import Plan
+    from laminar.plan.trials.planner import Planned
+
+
+def run(
+    layer: Annotated[str, typer.Argument(metavar="LAYER", help="A layer of the stack; or `check`: predictions so far.")],
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="At most so many; as many as there are cores otherwise.")] = None,
+    machine: Annotated[
+        Path | None, typer.Option("--machine", metavar="FILE", help="A cluster that you do not have: nodes, cores, memory, links.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option("--batch", min=1, help="Only this batch: the order is then by time per step.")] = None,
+    same: Annotated[bool, typer.Option("--same-result", help="Only strategies that learn what one process learns.")] = False,
+    top: Annotated[int, typer.Option("--top", min=1, help="Plans to show.")] = 10,
+    budget: Annotated[float, typer.Option("--budget", metavar="SECONDS", help="Time for the search, measuring included.")] = 60.0,
+    seed: Annotated[int, typer.Option("--seed", help="Of the search.")] = 0,
+    explain: Annotated[
+        tuple[int, int] | None, typer.Option("--explain", metavar="A B", help="Two plans by their numbers: where they differ, and why.")
+    ] = None,
+    trace: Annotated[Path | None, typer.Option("--trace", metavar="FILE", help="A step of the best plan as a Chrome trace.")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="A step of the best plan as a picture.")] = None,
+    number: Annotated[int, typer.Option("--plan", metavar="N", min=1, help="For --trace and --svg: another plan than the best.")] = 1,
+    real: Annotated[int, typer.Option("--try", metavar="N", min=0, help="Run the best N plans for some real steps.")] = 0,
+    even_if_busy: Annotated[bool, typer.Option("--even-if-busy", help="Measure although other programs are at work.")] = False,
+    measure_again: Annotated[bool, typer.Option("--measure-again", help="Forget what was measured before.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    json: Json = False,
+) -> None:
+    if layer == "check":
+        from laminar.cli.plan_check import run as check
+
+        check(json=json)
+        return
+    from laminar.plan.read_machine import read_machine
+
+    wished = read_machine(machine) if machine is not None else None
+    if real and wished is not None:
+        raise LaminarError("L008", "--try runs plans on this machine, and --machine is another one", hint="leave one of them out")
+    from laminar.plan.ledger import Ledger
+    from laminar.plan.profile.measure import Profile
+    from laminar.plan.trials.auto import try_plan
+    from laminar.plan.trials.open_layer import open_layer
+    from laminar.plan.trials.planner import Wishes, plan_job
+
+    project = open_project()
+    file, store = project.need_file(), project.open_store()
+    wishes = Wishes(workers=workers, machine=wished, batch=batch, budget=budget, seed=seed, only_same=same)
+    with ExitStack() as held:
+        job, description = held.enter_context(open_layer(file, store, layer))
+        ledger, tell = held.enter_context(closing(Ledger.open())), held.enter_context(counted(quiet=quiet))
+        profile = held.enter_context(Profile.open(job, tell=tell, even_if_busy=even_if_busy, again=measure_again))
+        planned = plan_job(job, profile, ledger, wishes, tell=tell)
+        plans = planned.found.plans
+        shown = plans[:top]
+        measured: dict[int, float] = {}
+        for i, plan in enumerate(shown[:real]):
+            tell(f"trying {plan.kind}", i, real)
+            if (tried := try_plan(job, description, profile, ledger, plan)) is not None:
+                measured[i] = tried.seconds
+        turns = planned.turns() if explain or not json else []
+    if number > len(plans) or (explain and max(explain) > len(plans)):
+        wanted = max(number, *(explain or (1,)))
+        raise LaminarError("L008", f"there is no plan {wanted}: there are {len(plans)}", hint="laminar plan --top 100 lists them")
+    _write(plans[number - 1], trace, svg)
+    if json:
+        print_json(_json(planned, shown, measured, explain))
+        return
+    _show(layer, planned, shown, measured)
+    for turn in turns:
+        say(f"with {turn.what}, {turn.winner} would be faster")
+    if explain:
+        _explain(plans[explain[0] - 1], plans[explain[1] - 1])
+
+
+def _json(planned: Planned, shown: list[Plan], measured: dict[int, float], explain: tuple[int, int] | None) -> dict[str, Any]:
+    from laminar.plan.explain import conclusion, differences, path
+
+    found = planned.found
+    plans = [plan.to_json() | {"measured_seconds": measured.get(i)} for i, plan in enumerate(shown)]
+    told: dict[str, Any] = {
+        "machine": planned.machine.name,
+        "conclusion": conclusion(found.plans),
+        "steps_model": {"critical_batch": planned.steps.critical_batch, "measured": planned.steps.measured, "source": planned.steps.source},
+        "priced": planned.pricer.priced,
+        "left_out": found.left_out,
+        "search": [
+            {"mesh": one.mesh, "evaluated": one.evaluated, "space": one.space, "gain": one.gain, "exhaustive": one.whole}
+            for one in found.walked
+        ],
+        "notes": list(planned.notes),
+        "plans": plans,
+        "explain": None,
+    }
+    if explain:
+        first, second = (found.plans[i - 1] for i in explain)
+        told["explain"] = {
+            "paths": [[{"what": what, "seconds": spent} for what, spent in path(plan)] for plan in (first, second)],
+            "differences": [{"what": one.what, "first": one.first, "second": one.second} for one in differences(first, second)],
+        }
+    return told
+
+
+def _show(layer: str, planned: Planned, shown: list[Plan], measured: dict[int, float]) -> None:
+    from laminar.plan.explain import conclusion, seconds
+
+    rows = []
+    for i, plan in enumerate(shown):
+        seen = [seconds(measured[i]) if i in measured else "-"] if measured else []
+        rows.append(
+            [
+                str(i + 1),
+                plan.name,
+                str(plan.batch),
+                seconds(plan.step_seconds),
+                *seen,
+                duration(plan.seconds_to_target),
+                size(plan.memory_bytes),
+                size(plan.bytes_per_step) if plan.bytes_per_step else "-",
+                "yes" if plan.same_result else "no",
+                plan.why,
+            ]
+        )
+    head = [
+        "",
+        "strategy",
+        "batch",
+        "step",
+        *(["measured"] if measured else []),
+        "to target",
+        "memory",
+        "sent",
+        "same result",
+        "time goes to",
+    ]
+    table("", head, rows, right=["", "batch", "step", "measured", "to target", "memory", "sent"])
+    found = planned.found
+    say(f"{layer} on {planned.machine.name}: {conclusion(found.plans)}")
+    say(f"to target: as good as one process with the recipe, by {planned.steps.source}")
+    for one in found.walked:
+        how = "all" if one.whole else "a walk through"
+        mesh = " x ".join(f"{axis} {count}" for axis, count in one.mesh.items())
+        say(f"modules on a mesh of {mesh}: {how} {one.evaluated} of {one.space:,} tables priced, best {one.gain:.2f}x of one table for all")
+    for note in planned.notes:
+        remark(note)
+    if found.left_out:
+        remark(f"{found.left_out} plans were left out: there was no more time; --budget gives it")
+
+
+def _explain(first: Plan, second: Plan) -> None:
+    from laminar.plan.explain import differences, path, seconds
+
+    for plan in (first, second):
+        say("")
+        say(f"{plan.name}, {seconds(plan.step_seconds)} a step: what it waits for")
+        for what, spent in path(plan):
+            say(f"  {seconds(spent):>10}  {what}")
+    say("")
+    table(
+        "",
+        ["", first.kind, second.kind, "difference"],
+        [[one.what, seconds(one.first), seconds(one.second), f"{1e3 * one.more:+.3f} ms"] for one in differences(first, second)],
+        right=[first.kind, second.kind, "difference"],
+    )
+
+
+def _write(plan: Plan, trace: Path | None, svg: Path | None) -> None:
+    if trace is None and svg is None:
+        return
+    import json as plain
+
+    from laminar.core import atomic
+    from laminar.plan.chrome_trace import chrome_trace
+    from laminar.plan.timeline_svg import timeline_svg
+
+    if not plan.ran:
+        raise LaminarError(
+            "L008", f"{plan.kind} has no steps that all make at once, so there is no timeline", hint="--plan N names another"
+        )
+    with atomic.explaining_os_errors(trace or svg or Path()):
+        if trace is not None:
+            atomic.write_text(trace, plain.dumps(chrome_trace(plan.ran, plan.resources)))
+        if svg is not None:
+            atomic.write_text(svg, timeline_svg(plan.ran, plan.resources, max(one.end for one in plan.ran), plan.name))

@@ -1,0 +1,138 @@
+"""Candidates: the strategies that are priced, of all that can be run with so many workers. No torch here.
+
+Degrees go by powers of two and by what divides the number of workers. A mesh has an axis for rows of a batch, one for the model, or both;
+what each module does apart from that is for the search (search_modules.py). Nothing is here that `laminar build` cannot run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from laminar.train.recipe import Recipe
+from laminar.train.splitting import Branches, Mesh, Pipeline, Schedule
+from laminar.train.strategies import AnyStrategy, Averaging, Downpour, Quorum, Solo, Sync
+
+ROWS: Final = "rows"
+COLS: Final = "cols"
+SCHEDULES: Final[tuple[Schedule, ...]] = ("1f1b", "gpipe", "interleaved", "zero-bubble")
+EVERY: Final = (8, 32, 128)  # steps between averages
+PACES: Final = (1, 4, 16)  # steps between pushes and fetches
+MICRO: Final = (2, 4, 8)  # micro-batches for each lane
+# Tables for the axis of a model, by what its dimensions are called; where one has `hidden` and `channels`, both are split at once, too.
+TABLES: Final = (
+    ("hidden",),
+    ("channels",),
+    ("hidden", "channels"),
+    ("heads", "hidden"),
+    ("vocab", "hidden"),
+    ("height",),
+    ("width",),
+    ("length",),
+)
+
+
+@dataclass(frozen=True)
+class Space:
+    """What may be chosen from."""
+
+    workers: int  # at most
+    recipe: Recipe
+    samples: int
+    dimensions: Collection[str] = ()  # of the model's tensors; none: it cannot be split
+    several: bool = False  # machines, between which nothing is shared
+    branches: int = 1  # side by side, at most
+    stragglers: bool = False
+    only_same: bool = False  # only what learns what one process learns
+
+    def counts(self) -> list[int]:
+        """Numbers of workers that are tried, most first."""
+        powers = [1 << k for k in range(1, self.workers.bit_length()) if 1 << k <= self.workers]
+        return sorted({*powers, self.workers} - {0, 1}, reverse=True)
+
+
+def candidates(space: Space) -> Iterator[AnyStrategy]:
+    """All of them; what the model does not allow is found when it is priced."""
+    yield Solo()
+    for workers in space.counts():
+        if workers > min(space.recipe.batch, space.samples):
+            continue
+        for made in _with(space, workers):
+            if allowed(space, made):
+                yield made
+
+
+def allowed(space: Space, how: AnyStrategy) -> bool:
+    """Can the layer's recipe be trained so, and may what is learned be something else?"""
+    if space.only_same and how.key_fields() is not None:
+        return False
+    try:
+        msgspec.structs.replace(space.recipe, strategy=how)
+    except ValueError:
+        return False
+    return True
+
+
+def _with(space: Space, workers: int) -> Iterator[AnyStrategy]:
+    link: dict[str, Any] = {"link": "gloo"} if space.several else {}
+    yield Sync(workers=workers, **link)
+    if space.several:  # where what is sent takes time
+        for small in ("fp16", "int8", "powersgd", "dgc"):
+            if not (small == "dgc" and space.recipe.optimizer != "sgd"):
+                yield Sync(workers=workers, compress=small, **link)
+    for every in EVERY:
+        yield Averaging(workers=workers, every=every)
+    for pace in PACES:
+        for shards in (1, 2):
+            yield Downpour(workers=workers, shards=shards, n_push=pace, n_fetch=pace)
+    if space.stragglers and workers > 2:
+        yield Quorum(workers=workers, quorum=0.8)
+        yield Quorum(workers=workers, quorum=0.8, late="age")
+    if space.dimensions:
+        yield from meshes(space, workers)
+        yield from _pipelines(space, workers)
+        yield from _branched(space, workers)
+
+
+def meshes(space: Space, workers: int) -> Iterator[Mesh]:
+    link: dict[str, Any] = {"link": "gloo"} if space.several else {}
+    for mesh, rest in _shapes(workers):
+        for names in _tables(space.dimensions):
+            split = dict.fromkeys(names, COLS) | ({"batch": ROWS} if rest > 1 else {})
+            yield Mesh(mesh=mesh, split=split, **link)
+
+
+def _shapes(workers: int) -> Iterator[tuple[dict[str, int], int]]:
+    """Meshes with an axis for the model, and how many share the rows of a batch."""
+    for cols in range(2, workers + 1):
+        if workers % cols == 0:
+            rows = workers // cols
+            yield ({ROWS: rows, COLS: cols} if rows > 1 else {COLS: cols}), rows
+
+
+def _tables(dimensions: Collection[str]) -> list[Sequence[str]]:
+    return [names for names in TABLES if all(name in dimensions for name in names)]
+
+
+def _pipelines(space: Space, workers: int) -> Iterator[Pipeline]:
+    link: dict[str, Any] = {"link": "gloo"} if space.several else {}
+    for lanes in (count for count in range(2, workers + 1) if workers % count == 0):
+        rows = workers // lanes
+        inner: dict[str, Any] = {"mesh": {ROWS: rows}, "split": {"batch": ROWS}} if rows > 1 else {}
+        for schedule in SCHEDULES:
+            for micro in MICRO:
+                if micro * lanes * rows > space.recipe.batch:
+                    continue
+                stages = 2 * lanes if schedule == "interleaved" else lanes
+                yield Pipeline(workers=workers, stages=stages, microbatches=micro * lanes, schedule=schedule, **inner, **link)
+
+
+def _branched(space: Space, workers: int) -> Iterator[Branches]:
+    link: dict[str, Any] = {"link": "gloo"} if space.several else {}
+    for lanes in (count for count in range(2, min(workers, space.branches) + 1) if workers % count == 0):
+        rows = workers // lanes
+        inner: dict[str, Any] = {"mesh": {ROWS: rows}, "split": {"batch": ROWS}} if rows > 1 else {}
+        yield Branches(lanes=lanes, **inner, **link)

@@ -1,0 +1,94 @@
+"""Explain: why a plan takes as long as it does, where two of them differ, and what would change the answer. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from laminar.plan.plan import WORDS, Plan
+from laminar.plan.price import Pricer, Refused
+
+
+def seconds(value: float) -> str:
+    return f"{1e6 * value:.0f} us" if value < 1e-4 else f"{1e3 * value:.2f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def conclusion(plans: Sequence[Plan]) -> str:
+    """What to do, in a sentence."""
+    best = plans[0]
+    solo = next((plan for plan in plans if plan.kind == "solo"), None)  # with the best batch for it
+    if best.kind == "solo":
+        others = [plan for plan in plans if plan.kind != "solo" and plan.batch == best.batch]
+        if not others:
+            return "one process is all there is"
+        next_one = others[0]
+        times = next_one.seconds_to_target / best.seconds_to_target
+        return f"one process is fastest: {next_one.workers} workers ({next_one.kind}) would take {times:.2f}x as long"
+    if solo is None:
+        return f"{best.kind} with {best.workers} workers is fastest; one process has no room for the model"
+    gain = solo.seconds_to_target / best.seconds_to_target
+    return f"{best.kind} with {best.workers} workers is fastest: {gain:.2f}x of one process"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of one kind of work, on the critical paths of two plans."""
+
+    what: str
+    first: float
+    second: float
+
+    @property
+    def more(self) -> float:
+        return self.second - self.first
+
+
+def differences(first: Plan, second: Plan) -> list[Difference]:
+    """What takes longer in which, the largest difference first."""
+    kinds = dict.fromkeys([*first.spent, *second.spent])
+    found = [Difference(WORDS.get(kind, kind), first.spent.get(kind, 0.0), second.spent.get(kind, 0.0)) for kind in kinds]
+    return sorted(found, key=lambda one: -abs(one.more))
+
+
+def path(plan: Plan, most: int = 8) -> list[tuple[str, float]]:
+    """Names of what the step waits for longest, and seconds of it."""
+    from laminar.plan.critical import critical_path
+    from laminar.plan.simulate import simulate
+
+    if not plan.ran:
+        return [(WORDS.get(kind, kind), spent) for kind, spent in plan.spent.items()]
+    found: dict[str, float] = {}
+    for ran in critical_path(simulate(one.task for one in plan.ran)):
+        name = f"{WORDS.get(ran.task.kind, ran.task.kind)}: {ran.task.name}" if ran.task.name else WORDS.get(ran.task.kind, ran.task.kind)
+        found[name] = found.get(name, 0.0) + ran.end - ran.begin
+    return sorted(found.items(), key=lambda one: -one[1])[:most]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Something that would have to be otherwise for another plan to be the best."""
+
+    what: str
+    winner: str
+
+
+def turning_points(pricers: Sequence[tuple[str, Pricer]], plans: Sequence[Plan], most: int = 5) -> list[Turn]:
+    """The best plans again on machines that differ in one thing each; where another one wins."""
+    chosen = _distinct(plans)[:most]
+    found = []
+    for what, pricer in pricers:
+        again = [one for plan in chosen if not isinstance(one := pricer.price(plan.strategy, plan.batch), Refused)]
+        if not again:
+            continue
+        best = min(again, key=lambda plan: plan.seconds_to_target)
+        if best.strategy != plans[0].strategy:
+            found.append(Turn(what, best.name))
+    return found
+
+
+def _distinct(plans: Sequence[Plan]) -> list[Plan]:
+    """One of each kind and number of workers."""
+    found: dict[tuple[str, int], Plan] = {}
+    for plan in plans:
+        found.setdefault((plan.kind, plan.workers), plan)
+    return list(found.values())

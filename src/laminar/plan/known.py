@@ -1,0 +1,30 @@
+"""Known: what a planner asks of whoever measures (profile/), or made up (tests, machines that nobody has). No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, Protocol
+
+from laminar.plan.facts import JobFacts, MachineFacts, ModelCost, Pass, StagesCost
+from laminar.train.splitting import Branches, Pipeline
+
+How = Literal["module", "program"]
+
+
+class Known(Protocol):
+    @property
+    def untraceable(self) -> str | None:
+        """Why the model is known as a whole only."""
+
+    def job(self) -> JobFacts: ...
+
+    def machine(self, world: int) -> MachineFacts: ...
+
+    def whole(self, rows: int, how: How = "module", threads: int = 1) -> Pass:
+        """A pass of so many rows through the model, there and back; as it is, or operator by operator as workers of a mesh run it."""
+
+    def cost(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> ModelCost:
+        """L012 for rules that the model does not allow."""
+
+    def stages(self, how: Pipeline | Branches, batch: int) -> StagesCost:
+        """L012 for what the model does not allow."""

@@ -1,0 +1,170 @@
+"""The ledger: what was predicted and what was measured then, in an SQLite file of the user. Predictions learn from it. No torch here.
+
+Several processes may write at once (WAL). A damaged file is set aside: what it held can be measured again.
+What is in it can be looked at by ledger_check.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, Self, TypeVar, final
+
+from laminar.core.atomic import explaining_os_errors
+from laminar.core.errors import LaminarError
+from laminar.data.sources.places import cache_folder
+from laminar.plan.ledger_check import Check, check
+
+VARIABLE: Final = "LAMINAR_LEDGER"
+TABLE: Final = "entries_1"  # another number where an entry has another form; the old ones stay beside it
+PATIENCE: Final = 30.0  # seconds that another process may be writing
+NEWEST: Final = 20  # entries of a kind that a correction is made of, at most
+FEWEST: Final = 2  # and at least
+NARROW, WIDE = 0.3, 3.0  # a correction beyond these is no correction but a mistake somewhere
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry:
+    when: float  # seconds since 1970
+    machine: str  # a name or digest of it
+    torch: str  # version
+    layer: str
+    model: str  # digest
+    strategy: str  # JSON, as in a stack file
+    kind: str
+    workers: int
+    batch: int
+    raw_seconds: float  # of a step, predicted without corrections
+    predicted_seconds: float  # and with them
+    measured_seconds: float
+    calibration: bool = False  # run in order to be corrected by it; so it says nothing about how good predictions are
+
+
+_COLUMNS: Final = [field.name for field in dataclasses.fields(Entry)]
+_TYPES: Final = {"str": "TEXT", "int": "INTEGER", "float": "REAL", "bool": "INTEGER"}
+
+
+def default_path() -> Path:
+    if named := os.environ.get(VARIABLE):
+        return Path(named).expanduser()
+    return cache_folder() / "ledger.sqlite"
+
+
+@final
+class Ledger:
+    """`notes` say what went wrong with the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.notes = path, list[str]()
+        self._db = self._opened()
+
+    @classmethod
+    def open(cls, path: Path | None = None) -> Self:
+        """The user's own file, if none is named. L302 where it cannot be written."""
+        return cls(default_path() if path is None else path)
+
+    def add(self, entry: Entry) -> None:
+        if not (entry.raw_seconds > 0 and entry.measured_seconds > 0):
+            raise ValueError(f"{entry.raw_seconds} s predicted and {entry.measured_seconds} s measured, but a step takes some time")
+        places = ", ".join("?" * len(_COLUMNS))
+        values = dataclasses.astuple(entry)
+
+        def insert() -> None:
+            with self._db:
+                self._db.execute(f"INSERT INTO {TABLE} ({_names()}) VALUES ({places})", values)
+
+        self._mended(insert)
+
+    def all(self) -> list[Entry]:
+        """In the order in which they were written."""
+
+        def select() -> list[Entry]:
+            return [_entry(row) for row in self._db.execute(f"SELECT {_names()} FROM {TABLE} ORDER BY rowid")]
+
+        return self._mended(select)
+
+    def corrections(self, machine: str, torch: str) -> dict[tuple[str, int], float]:
+        """By kind of strategy and number of workers, what a prediction is to be multiplied by on this machine."""
+        return corrections([one for one in self.all() if (one.machine, one.torch) == (machine, torch)])
+
+    def check(self) -> Check:
+        return check(self.all())
+
+    def close(self) -> None:
+        self._db.close()
+
+    # The file
+
+    def _opened(self) -> sqlite3.Connection:
+        with explaining_os_errors(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return self._connect()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise self._refused(error) from error
+            self._set_aside(error)
+            return self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, timeout=PATIENCE)
+        try:
+            columns = ", ".join(f'"{field.name}" {_TYPES[str(field.type)]} NOT NULL' for field in dataclasses.fields(Entry))
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            with db:
+                db.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} ({columns})")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _mended(self, work: Callable[[], T]) -> T:
+        """Damage may be found only where it is read."""
+        try:
+            return work()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise self._refused(error) from error
+            self._db.close()
+            self._set_aside(error)
+            self._db = self._connect()
+            return work()
+
+    def _set_aside(self, error: sqlite3.DatabaseError) -> None:
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
+            number += 1
+        with explaining_os_errors(self.path):
+            self.path.rename(aside)
+            for rest in ("-wal", "-shm"):
+                with contextlib.suppress(FileNotFoundError):
+                    self.path.with_name(self.path.name + rest).unlink()
+        self.notes.append(f"the ledger {self.path} was damaged ({error}); it is now {aside.name}, and a new one was begun")
+
+    def _refused(self, error: sqlite3.OperationalError) -> LaminarError:
+        return LaminarError("L302", f"the ledger {self.path} cannot be used: {error}", hint=f"set {VARIABLE} to a file that you may write")
+
+
+def corrections(entries: Sequence[Entry]) -> dict[tuple[str, int], float]:
+    """Of entries in the order in which they were written, all of one machine and one version of torch."""
+    ratios: dict[tuple[str, int], list[float]] = {}
+    for one in entries:
+        ratios.setdefault((one.kind, one.workers), []).append(one.measured_seconds / one.raw_seconds)
+    return {what: min(WIDE, max(NARROW, median(found[-NEWEST:]))) for what, found in ratios.items() if len(found) >= FEWEST}
+
+
+def _names() -> str:
+    return ", ".join(f'"{name}"' for name in _COLUMNS)
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    return Entry(**{**dict(zip(_COLUMNS, row, strict=True)), "calibration": bool(row[-1])})

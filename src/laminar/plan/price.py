@@ -1,0 +1,143 @@
+"""Price: what a strategy would take, from what is known of the job and of the machine. The one door to the price_*.py beside it.
+
+Every kind of strategy that can be run has a price here, and nothing else has (a test compares the two lists). No torch here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+from laminar.core.errors import LaminarError
+from laminar.plan.known import Known
+from laminar.plan.machine import Machine
+from laminar.plan.places import Places
+from laminar.plan.plan import Plan
+from laminar.plan.price_apart import Paced, averaging, downpour, quorum
+from laminar.plan.price_mesh import mesh_step
+from laminar.plan.price_stages import stages_step
+from laminar.plan.price_sync import solo_step, sync_step
+from laminar.plan.step import Step, take
+from laminar.plan.steps_needed import StepsModel
+from laminar.plan.tasks import Ran
+from laminar.train.splitting import Branches, Mesh, Pipeline
+from laminar.train.strategies import AnyStrategy, Averaging, Downpour, Quorum, Solo, Sync
+
+PRICED = ("solo", "sync", "averaging", "downpour", "quorum", "mesh", "pipeline", "branches")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A strategy that cannot be, and why."""
+
+    strategy: AnyStrategy
+    why: str
+    memory: int = 0  # bytes that it would take, where that is why
+
+
+@final
+class Pricer:
+    """Counts what it prices."""
+
+    def __init__(
+        self,
+        known: Known,
+        machine: Machine,
+        steps: StepsModel,
+        *,
+        base_batch: int,
+        threads: int | None = None,
+        corrections: Mapping[tuple[str, int], float] | None = None,
+    ) -> None:
+        """`base_batch`: that of the recipe, which the number of steps is known for. `threads`: of each process, if the recipe says so."""
+        self.known, self.machine, self._steps = known, machine, steps
+        self._base, self._threads = base_batch, threads
+        self._corrections = dict(corrections or {})
+        self.priced = 0
+
+    def on(self, machine: Machine) -> Pricer:
+        """The same for another machine."""
+        return Pricer(self.known, machine, self._steps, base_batch=self._base, threads=self._threads, corrections=self._corrections)
+
+    def places(self, how: AnyStrategy) -> Places:
+        return Places(self.machine, self.known.machine(how.workers), how.workers)
+
+    def threads(self, workers: int) -> int:
+        """That each of so many processes has."""
+        return self._threads or max(1, self.machine.nodes[0].cores // workers)
+
+    def price(self, how: AnyStrategy, batch: int) -> Plan | Refused:
+        self.priced += 1
+        places = self.places(how)
+        try:
+            made = self._step(how, places, batch)
+        except LaminarError as error:
+            return Refused(how, error.message)
+        return self.plan(how, made, batch, places)
+
+    def _step(self, how: AnyStrategy, places: Places, batch: int) -> Step | Paced:
+        threads = self.threads(how.workers)
+        match how:
+            case Solo():
+                return solo_step(self.known, places, batch, threads)
+            case Sync():
+                return sync_step(self.known, places, how, batch, threads)
+            case Averaging():
+                return averaging(self.known, places, how, batch, threads)
+            case Downpour():
+                return downpour(self.known, places, how, batch, threads)
+            case Quorum():
+                return quorum(self.known, places, how, batch, threads)
+            case Mesh():
+                return mesh_step(self.known, places, how, batch)
+            case Pipeline() | Branches():
+                return stages_step(self.known, places, how, batch)
+            case _:
+                raise LaminarError("L008", f"strategy '{how.kind}' has no price", hint="laminar plan says which have")
+
+    def plan(self, how: AnyStrategy, made: Step | Paced, batch: int, places: Places) -> Plan | Refused:
+        ran: tuple[Ran, ...] = ()
+        if isinstance(made, Paced):
+            seconds, memory, idle, spent = made.seconds, made.memory, made.idle, made.spent
+            sent, staleness, names = made.bytes, made.staleness, {}
+        else:
+            taken = take(made, how.workers)
+            seconds, memory, idle, spent = taken.seconds, taken.memory, taken.idle, taken.spent
+            ran = tuple(taken.timeline.ran)
+            sent, staleness, names = made.bytes, made.staleness, made.names
+        if (most := self._too_much(places, memory)) is not None:
+            return Refused(how, most, memory)
+        job = self.known.job()
+        factor = self._steps_factor(how, batch, staleness, made.used if isinstance(made, Paced) else 1.0)
+        return Plan(
+            strategy=how,
+            batch=batch,
+            step_seconds=seconds * self._corrections.get((how.kind, how.workers), 1.0),
+            raw_seconds=seconds,
+            factor=factor,
+            steps=job.epochs * job.samples / batch * factor,
+            memory_bytes=memory,
+            bytes_per_step=sent,
+            staleness=staleness,
+            idle=idle,
+            same_result=how.key_fields() is None and batch == self._base,
+            spent=spent,
+            ran=ran,
+            resources=names,
+        )
+
+    def _steps_factor(self, how: AnyStrategy, batch: int, staleness: float, used: float) -> float:
+        if isinstance(how, Averaging):
+            job = self.known.job()
+            every = how.every if isinstance(how.every, int) else max(1, job.samples * job.epochs // (batch * how.workers))
+            return self._steps.factor(batch, self._base, every=every, workers=how.workers)
+        return self._steps.factor(batch, self._base, staleness=staleness, quorum=max(used, 0.01))
+
+    def _too_much(self, places: Places, memory: int) -> str | None:
+        for node, count in Counter(places.node).items():
+            there = places.machine.nodes[node]
+            if count * memory > there.memory:
+                return f"{count} x {memory / 1e9:.2f} GB of memory on {there.name}, which has {there.memory / 1e9:.2f} GB"
+        return None

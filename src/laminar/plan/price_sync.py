@@ -1,0 +1,103 @@
+"""What one process takes for a step, and what sync takes: every worker its rows of a batch, then all gradients at once. No torch here."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from laminar.plan.facts import Exchange
+from laminar.plan.known import Known
+from laminar.plan.places import Places
+from laminar.plan.step import Step
+from laminar.plan.tasks import Task
+from laminar.train.compression import NoCompression
+from laminar.train.strategies import Sync
+
+FLOAT: Final = 4  # bytes
+BUCKETS: Final = 2  # pieces of the backward pass, of which the gradients of all but the last travel beside the next
+
+
+def solo_step(known: Known, places: Places, batch: int, threads: int) -> Step:
+    """One process gathers its next batch on another thread, so that takes no time."""
+    job = known.job()
+    whole, slow = known.whole(batch, "module", threads), 1.0 / places.machine.nodes[0].speed
+    core, size = places.core(0), FLOAT * job.parameters
+    tasks = [
+        Task((0, 0), (whole.forward + job.loop) * slow, (core,), kind="forward", name="forward", takes=((0, _activations(known, batch)),)),
+        Task((1, 0), whole.backward * slow, (core,), ((0, 0),), "backward", "backward", gives=((0, _activations(known, batch)),)),
+        Task((2, 0), job.step(size) * slow, (core,), ((1, 0),), "optimizer", "optimizer"),
+    ]
+    standing = {0: places.facts.process_bytes + _model(known) + (2 + job.slots) * size}
+    return Step(tasks, standing, names=places.names())
+
+
+def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int) -> Step:
+    """In shared memory there is one copy of the parameters, and each worker updates a part of them. Between nodes everybody has all of it,
+    and gradients travel in buckets while the rest is computed, of which a measured share costs nothing."""
+    job, workers = known.job(), how.workers
+    rows = math.ceil(batch / workers)
+    whole, size = known.whole(rows, "module", threads), FLOAT * job.parameters
+    in_memory = how.link == "memory" and places.one_node
+    last = places.last_of(workers)
+    tasks: list[Task] = []
+    standing: dict[int, int] = {}
+    held = _activations(known, rows)
+    for worker in range(workers):
+        core, slow = (places.core(worker),), places.slow(worker) * last
+        alone = places.slow(worker)
+        before = (rows * job.gather + job.loop) * alone
+        tasks.append(Task((0, worker), before, core, kind="load", name="gather"))
+        tasks.append(Task((1, worker), whole.forward * slow, core, ((0, worker),), "forward", "forward", ((worker, held),)))
+        after: tuple[int, ...] = (1, worker)
+        for piece in range(BUCKETS):
+            gives = ((worker, held),) if piece == BUCKETS - 1 else ()
+            tasks.append(Task((2, worker, piece), whole.backward / BUCKETS * slow, core, (after,), "backward", "backward", gives=gives))
+            after = (2, worker, piece)
+        standing[worker] = places.facts.process_bytes + _model(known) + size * (2 if in_memory else 2 + job.slots)
+    everyone = range(workers)
+    if in_memory and isinstance(how.compression, NoCompression):
+        standing[0] += size * (1 + job.slots)  # the shared copy, and the optimizer's numbers
+        ends = tuple((2, worker, BUCKETS - 1) for worker in everyone)
+        tasks.append(Task((3,), places.shared_step(size), places.resources(everyone), ends, "exchange", "add up gradients"))
+        for worker in everyone:
+            seconds = job.step(math.ceil(size / workers)) * places.slow(worker)
+            tasks.append(Task((4, worker), seconds, (places.core(worker),), ((3,),), "optimizer", "optimizer"))
+        return Step(tasks, standing, 0, names=places.names())
+    sent, packing = packed(size, how.compression.kind)
+    for piece in range(BUCKETS):
+        ends = tuple((2, worker, piece) for worker in everyone)
+        seconds = places.exchange(Exchange("sum", "*", math.ceil(sent / BUCKETS)), everyone, how.link)
+        hidden = places.facts.hidden if piece < BUCKETS - 1 else 0.0
+        # the part that computing must make room for, and the part that only the links are busy with
+        tasks.append(Task((3, piece), seconds * (1 - hidden), places.resources(everyone), ends, "exchange", "add up gradients"))
+    for worker in everyone:
+        seconds = (job.step(size) + packing) * places.slow(worker)
+        ready = tuple((3, piece) for piece in range(BUCKETS))
+        tasks.append(Task((4, worker), seconds, (places.core(worker),), ready, "optimizer", "optimizer"))
+    return Step(tasks, standing, sent * workers, names=places.names())
+
+
+SHARES: Final = {"none": 1.0, "fp16": 0.5, "int8": 0.26, "topk": 0.02, "dgc": 0.002, "powersgd": 0.02}  # of the bytes, about
+PACK: Final = {
+    "none": 0.0,
+    "fp16": 0.5e-9,
+    "int8": 0.8e-9,
+    "topk": 0.8e-9,
+    "dgc": 0.8e-9,
+    "powersgd": 2e-9,
+}  # seconds for a byte of gradient
+
+
+def packed(size: int, compression: str) -> tuple[int, float]:
+    """Bytes that are left of so many by a compression, and seconds that it takes a worker to pack and unpack."""
+    return math.ceil(size * SHARES[compression]), size * PACK[compression]
+
+
+def _model(known: Known) -> int:
+    """Bytes of tensors that are not trained."""
+    return known.job().untrained
+
+
+def _activations(known: Known, rows: int) -> int:
+    """Bytes of results that stay until the backward pass."""
+    return known.job().kept_per_row * rows

@@ -1,0 +1,66 @@
+"""A trial of the loop: what a step takes beside passes, by really training for some steps. The job is afterwards what it was."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from torch import Tensor
+
+from laminar.data.dataset import Dataset, Split
+from laminar.plan.profile.timing import Effort
+from laminar.plan.profile.unchanged import unchanged
+from laminar.train.job import Job, Route
+from laminar.train.loop import train
+from laminar.train.snapshot import trainable
+
+STEPS: Final = 24
+
+
+def loop_gap(job: Job, effort: Effort) -> float:
+    """Seconds from the end of a backward pass until the next forward pass begins: the optimizer, and all that a loop does beside. By
+    training for some steps, in a folder of its own."""
+    recipe = job.recipe
+    steps = max(4, min(STEPS, int(STEPS * effort.steps / 0.25)))
+    rows = min(len(job.data.train), steps * recipe.batch)
+    marks: list[tuple[str, float]] = []
+    clock = time.perf_counter
+
+    def began(*_: Any) -> None:
+        marks.append(("forward", clock()))
+
+    def ended(_: Tensor) -> None:
+        marks.append(("backward", clock()))
+
+    with unchanged(job, parameters=True), tempfile.TemporaryDirectory(prefix="laminar-plan-") as folder:
+        handles: list[Any] = [job.fit_route.module.register_forward_pre_hook(began)]
+        handles += [one.register_post_accumulate_grad_hook(ended) for one in trainable(job.model).values()]  # type: ignore[no-untyped-call]
+        try:
+            train(_short(job, rows, Path(folder)))
+        finally:
+            for handle in handles:
+                handle.remove()
+    pairs = itertools.pairwise(marks)
+    gaps = [then - before for (what, before), (next_, then) in pairs if (what, next_) == ("backward", "forward")]
+    return statistics.median(gaps[:-1] or gaps) if gaps else 0.0  # behind the last step comes the test
+
+
+def _short(job: Job, rows: int, folder: Path) -> Job:
+    """The same job on a part of its samples, for two epochs."""
+    calm = {"lr": 1e-9, "warmup": 0, "schedule": "constant", "checkpoint_seconds": 1e6}
+    recipe = msgspec.structs.replace(job.recipe, epochs=2, threads=1, strategy=None, target=None, patience=None, **calm)
+    tests = min(len(job.data.test), 8)
+    data = Dataset(
+        Split(job.data.train.x[:rows], job.data.train.y[:rows]), Split(job.data.test.x[:tests], job.data.test.y[:tests]), job.data.classes
+    )
+    fit = Route(job.fit_route.module, [one[:rows] for one in job.fit_route.inputs])
+    test = Route(job.test_route.module, [one[:tests] for one in job.test_route.inputs])
+    return replace(
+        job, data=data, recipe=recipe, folder=folder, fit=fit, test=test, tensorboard=False, checkpoint_steps=None, team=None, announce=[]
+    )

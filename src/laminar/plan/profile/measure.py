@@ -1,0 +1,263 @@
+"""Measure: all that a planner wants to know of a job and of this machine, measured when it is asked for, once.
+
+    with Profile.open(job) as profile:
+        profile.job(), profile.machine(2)                                    # what a step consists of beside the model; links
+        profile.whole(64, "module"), profile.cost({"cols": 2}, {"hidden": "cols"}, {}, 64)
+
+Operators are timed one by one, and a pass of all of them takes longer than their sum: caches, memory, the work between. So the times of
+operators are multiplied by what makes the sum of the whole model, nothing split, equal to a pass that was measured at once; the same
+factors are then used for its splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, final
+
+import msgspec
+
+from laminar.core import digest
+from laminar.core.errors import LaminarError
+from laminar.parallel.split.prepare import rules_of
+from laminar.parallel.split.rules import Rules
+from laminar.parallel.stages.branches import find_blocks
+from laminar.parallel.stages.flow import Flow
+from laminar.plan.facts import JobFacts, MachineFacts, ModelCost, Pass, StagesCost
+from laminar.plan.known import How
+from laminar.plan.profile.busy import Quiet
+from laminar.plan.profile.by_modules import cost_by_modules, module_times
+from laminar.plan.profile.job_facts import job_facts, signature
+from laminar.plan.profile.kept import Kept
+from laminar.plan.profile.links import machine_facts
+from laminar.plan.profile.meter import Meter, Tell, silent
+from laminar.plan.profile.operators import Operators, last_place
+from laminar.plan.profile.passes import module_pass, program_pass
+from laminar.plan.profile.stage_costs import micro_rows, stages_cost
+from laminar.plan.profile.this_machine import this_machine, torch_version
+from laminar.plan.profile.timing import Effort
+from laminar.plan.profile.traced_job import TracedJob, rules
+from laminar.train.job import Job
+from laminar.train.splitting import Branches, Pipeline
+
+
+@dataclass(frozen=True)
+class Scale:
+    """By what times of operators are multiplied, there and back."""
+
+    forward: float
+    backward: float
+
+
+@final
+class Profile:
+    """Known (plan/known.py). Nothing is printed; `tell(what, done, of)` hears what is being measured."""
+
+    def __init__(self, job: Job, meter: Meter) -> None:
+        self._job, self.meter = job, meter
+        self._traced = TracedJob(job)
+        self._facts: JobFacts | None = None
+        self._machines: dict[int, MachineFacts] = {}
+        self._costs: dict[Any, ModelCost] = {}
+        self._uncalibrated: dict[int, ModelCost] = {}
+        self._stages: dict[Any, StagesCost] = {}
+        self.scales: dict[tuple[int, bool], Scale] = {}  # by rows, and whether it is for stages
+
+    @classmethod
+    def open(
+        cls,
+        job: Job,
+        *,
+        path: Path | None = None,
+        tell: Tell = silent,
+        even_if_busy: bool = False,
+        again: bool = False,
+        effort: Effort | None = None,
+    ) -> Profile:
+        """`path`: where measurements are kept, if not with the user's own; `again`: those there are forgotten."""
+        kept = Kept.open(path)
+        if again:
+            kept.forget()
+        return cls(job, Meter(kept, quiet=Quiet(even_if_busy=even_if_busy), tell=tell, effort=effort))
+
+    def __enter__(self) -> Profile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.meter.kept.close()
+
+    # What it is measured on
+
+    @property
+    def cores(self) -> int:
+        return this_machine().cores
+
+    @property
+    def machine_name(self) -> str:
+        here = this_machine()
+        return f"{here.processor}, {here.cores} cores, {round(here.memory / 2**30)} GiB"
+
+    @property
+    def torch_version(self) -> str:
+        return torch_version()
+
+    @cached_property
+    def untraceable(self) -> str | None:
+        """Why the model is known by its modules only."""
+        try:
+            self._traced.training, self._traced.judging  # noqa: B018 - they are traced here
+        except LaminarError as error:
+            return error.message
+        return None
+
+    @cached_property
+    def _about(self) -> str:
+        parts = [signature(self._job), self._traced.digest if self.untraceable is None else ""]
+        return digest.of_json(parts)
+
+    def digest(self) -> str:
+        """The same for models of which the same is known."""
+        return self._about
+
+    @property
+    def notes(self) -> list[str]:
+        found = list(self.meter.kept.notes)
+        if self.untraceable is not None:
+            found.append(
+                f"{self.untraceable}; so it is known by its modules, what is between them is one piece, and no plan splits or cuts it"
+            )
+        elif odd := list(self._operators.odd):
+            found.append(
+                f"{len(odd)} operators do not work by themselves, and are taken for copies of what they give: {', '.join(odd[:3])}"
+            )
+        return found
+
+    # The job and the machine
+
+    def job(self) -> JobFacts:
+        if self._facts is None:
+            self._facts = job_facts(self._job, self.meter)
+        return self._facts
+
+    def machine(self, world: int) -> MachineFacts:
+        if world not in self._machines:
+            self._machines[world] = machine_facts(world, self.meter)
+        return self._machines[world]
+
+    # The model
+
+    @cached_property
+    def _operators(self) -> Operators:
+        return Operators(self._traced, self.meter)
+
+    def flow(self) -> Flow:
+        """The traced model, nothing split. L209 if it cannot be traced."""
+        return self._traced.flow
+
+    def dimensions(self) -> list[str]:
+        """Names of dimensions that its tensors have; none where nothing can be split."""
+        return sorted(self.flow().placed.names) if self.untraceable is None else []
+
+    def modules(self) -> list[str]:
+        """Those that have trained tensors of their own, and so may be split in a way of their own."""
+        if self.untraceable is not None:
+            return []
+        flow, there = self.flow(), {path for path, _ in self._job.model.named_modules() if path}
+        tensors, trained = flow.placed.traced.tensors, self._traced.trained
+        found = [op.call.path for op in flow.operations if any(tensors.get(node) in trained for node in op.operands)]
+        return [path for path in dict.fromkeys(found) if path in there]
+
+    def branches(self) -> int:
+        """Side by side, at most."""
+        if self.untraceable is not None:
+            return 1
+        return max((len(block.branches) for block in find_blocks(self.flow())), default=1)
+
+    def whole(self, rows: int, how: How = "module", threads: int = 1) -> Pass:
+        """A pass of so many rows, there and back."""
+        return self._pass(rows, "module" if self.untraceable is not None else how, threads)
+
+    def _pass(self, rows: int, how: str, threads: int = 1) -> Pass:
+        job, effort = self._job, self.meter.effort
+
+        def measure() -> list[list[float]]:
+            if how == "module":
+                return module_pass(job, rows, effort)
+            placed, tensors = self.flow().placed, self._traced.tensors()
+            return program_pass(job, placed, rows, effort, at={}, tensors=tensors, staged=how == "staged")
+
+        key = {"what": "pass", "how": how, "job": self._about, "rows": rows}
+        forward, backward = self.meter.one(f"a pass of {rows} rows", key, measure, threads=threads)
+        return Pass(rows, forward[0], backward[0])
+
+    def cost(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> ModelCost:
+        """As one worker of a mesh runs it; on none, as one process does. L012 for rules that the model does not allow."""
+        return self._cost(rules(mesh, split, module), rows, staged=False)
+
+    def dry(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> Pass:
+        """A worker of a mesh by itself, its exchanges made up: what it computes, at once. To hold `cost` against."""
+        found = rules(mesh, split, module)
+        placed, _ = self._traced.placed(found)
+        key = {"what": "dry", "job": self._about, "rows": rows, "rules": [list(found.mesh.items()), dict(found.split), dict(found.modules)]}
+        job, effort, tensors, at = self._job, self.meter.effort, self._traced.tensors(), last_place(placed.mesh)
+        forward, backward = self.meter.one(
+            "a worker alone", key, lambda: program_pass(job, placed, rows, effort, at=at, tensors=tensors, staged=False)
+        )
+        return Pass(rows, forward[0], backward[0])
+
+    def stages(self, how: Pipeline | Branches, batch: int) -> StagesCost:
+        """In stages as the executor would cut them. L012 for what the model does not allow."""
+        key = (repr(how), batch)
+        if key not in self._stages:
+            job = replace(self._job, recipe=msgspec.structs.replace(self._job.recipe, batch=batch))
+            self._refuse_whole()
+            training, judging = self._traced.placed(rules_of(how))
+            cost = self._cost(rules_of(how), micro_rows(how, min(batch, len(job.data.train))), staged=True)
+            self._stages[key] = stages_cost(job, how, training, judging, cost)
+        return self._stages[key]
+
+    def _cost(self, wanted: Rules, rows: int, *, staged: bool) -> ModelCost:
+        tables = tuple((path, tuple(table.items())) for path, table in wanted.modules.items())
+        key = (tuple(wanted.mesh.items()), tuple(wanted.split.items()), tables, rows, staged)
+        if key not in self._costs:
+            self._costs[key] = self._scaled(wanted, rows, staged=staged)
+        return self._costs[key]
+
+    def _scaled(self, wanted: Rules, rows: int, *, staged: bool) -> ModelCost:
+        if self.untraceable is not None:
+            if wanted.mesh or wanted.split or wanted.modules:
+                self._refuse_whole()
+            return self._by_modules(rows)
+        scale = self.scale(rows, staged=staged)
+        split = bool(wanted.split or wanted.modules or wanted.mesh)
+        cost = self._operators.cost(self._traced.placed(wanted)[0], rows) if split else self._unsplit(rows)
+        operators = tuple(
+            replace(one, forward=one.forward * scale.forward, inputs=one.inputs * scale.backward, weights=one.weights * scale.backward)
+            for one in cost.operators
+        )
+        return replace(cost, operators=operators)
+
+    def scale(self, rows: int, *, staged: bool = False) -> Scale:
+        """Of the times of operators, for passes of so many rows."""
+        key = (rows, staged)
+        if key not in self.scales:
+            cost, whole = self._unsplit(rows), self._pass(rows, "staged" if staged else "program")
+            self.scales[key] = Scale(whole.forward / max(cost.forward, 1e-9), whole.backward / max(cost.backward, 1e-9))
+        return self.scales[key]
+
+    def _unsplit(self, rows: int) -> ModelCost:
+        if rows not in self._uncalibrated:
+            self._uncalibrated[rows] = self._operators.cost(self.flow().placed, rows)
+        return self._uncalibrated[rows]
+
+    def _by_modules(self, rows: int) -> ModelCost:
+        key = {"what": "modules", "job": self._about, "rows": rows}
+        times = self.meter.one("modules", key, lambda: module_times(self._job, rows, self.meter.effort))
+        return cost_by_modules(self._job, rows, times, self.whole(rows))
+
+    def _refuse_whole(self) -> None:
+        if self.untraceable is not None:
+            raise LaminarError("L209", self.untraceable, hint='strategy = "sync" splits by data and takes any model')

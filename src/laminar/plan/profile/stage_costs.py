@@ -1,0 +1,75 @@
+"""What the stages of a pipeline or of branches cost: cut and dealt by the executor's own rules, from operators that were measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+
+from laminar.parallel.split.calls import Value
+from laminar.parallel.split.dims import local_sizes
+from laminar.parallel.split.place import Placed
+from laminar.parallel.stages.measure import Cost
+from laminar.parallel.stages.plan import Stage
+from laminar.parallel.stages.prepare import Prepared, Staged, in_stages
+from laminar.plan.facts import ModelCost, StageCost, StagesCost, Taken
+from laminar.train.job import Job
+from laminar.train.snapshot import trainable
+
+
+def micro_rows(how: Staged, batch: int) -> int:
+    """Rows of a micro-batch, of all who share it; as the executor cuts them."""
+    parts = how.parts
+    batches = how.batches(batch // parts) if hasattr(how, "batches") else 1
+    return parts * -(-batch // (parts * max(1, batches)))
+
+
+def stages_cost(job: Job, how: Staged, training: Placed, judging: Placed, cost: ModelCost) -> StagesCost:
+    """`cost`: of the operators of `training`, and the loss behind them, for the rows of one micro-batch."""
+    costs = [Cost(one.forward, one.inputs + one.weights) for one in cost.operators[: len(training.operations)]]
+    prepared = in_stages(job, how, training, judging, costs)
+    names = trainable(job.model)
+    maker = {value: number for number, stage in enumerate(prepared.fit.stages) for value in stage.gives}
+    stages = tuple(_stage(number, stage, prepared, cost, names, maker) for number, stage in enumerate(prepared.fit.stages))
+    shared = sum(
+        (len(lanes) - 1) * _tensor_bytes(training, name)
+        for name, lanes in prepared.fit.holders().items()
+        if len(lanes) > 1 and name in names
+    )
+    return StagesCost(stages, prepared.fit.lanes, prepared.batches, shared)
+
+
+def _stage(
+    number: int, stage: Stage, prepared: Prepared, cost: ModelCost, trained: Collection[str], maker: Mapping[Value, int]
+) -> StageCost:
+    placed = prepared.training
+    some = [cost.operators[i] for i in stage.operations]
+    if number == prepared.fit.last:
+        some += cost.operators[len(placed.operations) :]
+    takes = tuple(Taken(maker[value], _bytes(placed, value, prepared.rows), value in prepared.fit.learns) for value in stage.takes)
+    own = {name: _tensor_bytes(placed, name) for name in stage.tensors if name in placed.layouts}
+    paths = [one.path for one in some if one.path]
+    ends = list(dict.fromkeys([paths[0], paths[-1]])) if paths else []
+    return StageCost(
+        lane=stage.lane,
+        forward=sum(one.forward for one in some),
+        inputs=sum(one.inputs for one in some),
+        weights=sum(one.weights for one in some),
+        takes=takes,
+        there=tuple(exchange for one in some for exchange in (*one.before, *one.after)),
+        back=tuple(exchange for one in some for exchange in one.back),
+        gradients=(),
+        kept=sum(one.kept for one in some),
+        trained=sum(size for name, size in own.items() if name in trained),
+        untrained=sum(size for name, size in own.items() if name not in trained),
+        modules=" .. ".join(ends),
+    )
+
+
+def _bytes(placed: Placed, value: Value, rows: int) -> int:
+    at = dict.fromkeys(placed.mesh, 0)
+    return math.prod(local_sizes(placed.values[value][0], at, placed.mesh, rows)) * placed.traced.dtypes[value][0].itemsize
+
+
+def _tensor_bytes(placed: Placed, name: str) -> int:
+    at = dict.fromkeys(placed.mesh, 0)
+    return 4 * math.prod(local_sizes(placed.layouts[name], at, placed.mesh, 1)) if name in placed.layouts else 0

@@ -1,0 +1,133 @@
+"""Planner: a job's plans. What is measured, searched and corrected by the ledger, together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from laminar.core.clock import SYSTEM, Clock
+from laminar.plan.candidates import Space
+from laminar.plan.explain import Turn, turning_points
+from laminar.plan.ledger import Ledger
+from laminar.plan.machine import Machine, this_machine
+from laminar.plan.price import Pricer
+from laminar.plan.profile.measure import Profile
+from laminar.plan.search import BIGGEST, Found, Search, Tell, no_room, no_time
+from laminar.plan.steps_needed import StepsModel
+from laminar.train.job import Job
+
+BUDGET: Final = 60.0  # seconds of searching
+LEAST_BUDGET: Final = 0.05  # in which not even one plan has a price
+PROCESS: Final = 150_000_000  # bytes that a worker takes before it has a model, at the very least
+OTHER_BATCHES: Final = (0.5, 2.0, 4.0)  # times that of the recipe
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user wants of a search."""
+
+    workers: int | None = None  # at most; None: as many as the machine has cores
+    machine: Machine | None = None  # None: the one at hand
+    batch: int | None = None  # None: others than the recipe's are tried, too
+    budget: float = BUDGET
+    seed: int = 0
+    only_same: bool = False
+
+
+@dataclass(frozen=True)
+class Planned:
+    found: Found
+    pricer: Pricer
+    machine: Machine
+    steps: StepsModel
+    notes: tuple[str, ...] = ()
+
+    def turns(self) -> list[Turn]:
+        """What would change the answer."""
+        return turning_points(_elsewhere(self.pricer, self.machine), self.found.plans)
+
+
+def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, clock: Clock = SYSTEM, tell: Tell = lambda *_: None) -> Planned:
+    began = clock.monotonic()
+    if wishes.budget < LEAST_BUDGET:
+        raise no_time(wishes.budget, 0)
+    if wishes.machine is not None:
+        refuse_hopeless(job, wishes.machine)
+    recipe = job.recipe if wishes.batch is None else msgspec.structs.replace(job.recipe, batch=wishes.batch)
+    facts = profile.job()
+    here = this_machine(profile.machine(min(2, profile.cores)))
+    machine = wishes.machine or here
+    workers = wishes.workers or machine.cores
+    steps = StepsModel.of(facts.noise)
+    pricer = Pricer(
+        profile,
+        machine,
+        steps,
+        base_batch=job.recipe.batch,
+        threads=recipe.threads,
+        corrections=ledger.corrections(profile.machine_name, profile.torch_version),
+    )
+    space = Space(
+        workers=workers,
+        recipe=recipe,
+        samples=len(job.data.train),
+        dimensions=profile.dimensions(),
+        several=not machine.one_node,
+        branches=profile.branches(),
+        stragglers=machine.stragglers.slow_share > 0 or machine.stragglers.spread > 0.3,
+        only_same=wishes.only_same,
+    )
+    batches = [] if wishes.batch is not None or wishes.only_same else _others(recipe.batch, len(job.data.train))
+    search = Search(
+        pricer,
+        space,
+        modules=profile.modules(),
+        batches=batches,
+        budget=wishes.budget,
+        began=began,
+        seed=wishes.seed,
+        clock=clock,
+        tell=tell,
+    )
+    notes = [f"the model is known as a whole only, and cannot be split: {profile.untraceable}"] if profile.untraceable else []
+    if recipe.accumulate > 1:
+        notes.append(f"a step of {recipe.accumulate} batches is priced as that many steps")
+    return Planned(search.run(), pricer, machine, steps, tuple(notes))
+
+
+def refuse_hopeless(job: Job, machine: Machine) -> None:
+    """L014, before anything is measured, where no worker has room for as little as its share of the parameters."""
+    tensors = [*job.model.named_parameters(), *job.model.named_buffers()]
+    share = sum(tensor.nbytes for _, tensor in tensors) // max(1, machine.cores)
+    room = max(node.memory for node in machine.nodes)
+    if PROCESS + share > room:
+        biggest = sorted(((name, tensor.nbytes) for name, tensor in tensors), key=lambda one: -one[1])[:BIGGEST]
+        raise no_room(f"a worker takes {(PROCESS + share) / 1e9:.2f} GB or more, and the largest node has {room / 1e9:.2f} GB", biggest)
+
+
+def _others(batch: int, samples: int) -> list[int]:
+    found = [round(batch * times) for times in OTHER_BATCHES]
+    return [one for one in found if 2 <= one <= samples // 8]
+
+
+def _elsewhere(pricer: Pricer, machine: Machine) -> Sequence[tuple[str, Pricer]]:
+    """Machines that differ from the one at hand in one thing."""
+    found: list[tuple[str, Machine]] = []
+    if not machine.one_node:
+        for times, what in ((10.0, "a link ten times as fast"), (0.1, "a link ten times as slow")):
+            link = dataclasses.replace(machine.link, bandwidth=machine.link.bandwidth * times)
+            found.append((what, dataclasses.replace(machine, link=link)))
+    calm = machine.stragglers
+    found.append(
+        (
+            "one step in ten taking four times as long",
+            dataclasses.replace(machine, stragglers=dataclasses.replace(calm, slow_share=0.1, slow_factor=4.0)),
+        )
+    )
+    half = tuple(dataclasses.replace(node, cores=max(1, node.cores // 2)) for node in machine.nodes)
+    found.append(("half of the cores", dataclasses.replace(machine, nodes=half)))
+    return [(what, pricer.on(other)) for what, other in found]

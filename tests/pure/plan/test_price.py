@@ -1,0 +1,136 @@
+"""Prices of strategies, on numbers that can be followed by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from laminar.plan.machine import Link, Machine, Node, Stragglers
+from laminar.plan.plan import Plan, written
+from laminar.plan.price import PRICED, Pricer, Refused
+from laminar.plan.steps_needed import StepsModel
+from laminar.train.splitting import Branches, Mesh, Pipeline
+from laminar.train.strategies import BY_NAME, AnyStrategy, Averaging, Downpour, Quorum, Solo, Sync
+from tests.pure.plan.made_up import MS, ROW, MadeUp, facts, machine
+
+STEPS = StepsModel(1000.0, True, "made up")
+ALL: list[AnyStrategy] = [
+    Solo(),
+    Sync(workers=2),
+    Averaging(workers=2),
+    Downpour(workers=2),
+    Quorum(workers=4),
+    Mesh(mesh={"cols": 2}, split={"hidden": "cols"}),
+    Pipeline(stages=2, microbatches=4),
+    Branches(lanes=2),
+]
+
+
+def pricer(known: MadeUp | None = None, on: Machine | None = None) -> Pricer:
+    known = known or MadeUp()
+    return Pricer(known, on or machine(), STEPS, base_batch=known.batch, threads=1)
+
+
+def priced(how: AnyStrategy, known: MadeUp | None = None, on: Machine | None = None, batch: int = 64) -> Plan:
+    found = pricer(known, on).price(how, batch)
+    assert isinstance(found, Plan), found
+    return found
+
+
+def test_every_kind_that_can_be_run_here_has_a_price_and_no_other() -> None:
+    assert {how.kind for how in ALL} == set(PRICED)
+    assert set(PRICED) == set(BY_NAME) - {"grid"}  # a grid is machines that nobody knows beforehand
+    for how in ALL:
+        found = priced(how)
+        assert found.step_seconds > 0 and found.memory_bytes > 100_000_000 and found.kind == how.kind
+
+
+def test_one_process_takes_what_was_measured() -> None:
+    known = MadeUp()
+    job = known.job()
+    compute = 3 * 64 * ROW * len(known.modules)
+    assert priced(Solo()).step_seconds == pytest.approx(compute + job.loop + job.step(4 * job.parameters))
+
+
+def test_sync_halves_what_can_be_halved() -> None:
+    calm = MadeUp(machine_facts=facts(spread=0.0))
+    job, size = calm.job(), 4 * calm.job().parameters
+    rows = 32
+    expected = rows * job.gather + job.loop + 3 * rows * ROW * 4 + facts().shared_step[2](size) + job.step(size / 2)
+    assert priced(Sync(workers=2), calm).step_seconds == pytest.approx(expected)
+
+
+def test_workers_that_share_a_core_take_turns() -> None:
+    alone, crowded = (priced(Sync(workers=4), on=machine(cores=cores)).step_seconds for cores in (4, 1))
+    assert crowded > 3 * alone
+
+
+def test_a_slow_link_makes_small_gradients_and_rare_averages_better() -> None:
+    far = Machine((Node("a", 1, 8 << 30), Node("b", 1, 8 << 30)), Link(12.5e6, 0.001))
+    dense, small, rare = (
+        priced(how, on=far).step_seconds
+        for how in (Sync(workers=2, link="gloo"), Sync(workers=2, link="gloo", compress="int8"), Averaging(workers=2, every=128))
+    )
+    near = priced(Sync(workers=2, link="gloo"), on=machine()).step_seconds
+    assert dense > 10 * near and small < dense / 2 and rare < small / 2
+
+
+def test_a_split_model_takes_less_memory_and_sends_activations() -> None:
+    wide = MadeUp(width=4096)
+    whole, half = priced(Solo(), wide), priced(ALL[5], wide)
+    assert half.memory_bytes < 0.7 * whole.memory_bytes
+    assert half.bytes_per_step == 2 * 2 * 4 * 64 * 4096 * 4  # there and back, of two workers, four modules
+
+
+def test_more_micro_batches_leave_less_idle_time() -> None:
+    few, many = (priced(Pipeline(stages=4, microbatches=m), MadeUp(row=0.1 * MS)) for m in (4, 16))
+    assert many.idle < few.idle and many.step_seconds < few.step_seconds
+
+
+def test_a_straggler_slows_sync_down_and_a_quorum_hardly() -> None:
+    known = MadeUp(row=0.1 * MS)
+    late = machine(stragglers=Stragglers(0.0, 0.2, 8.0))
+    slowed = [
+        priced(how, known, late).step_seconds / priced(how, known).step_seconds for how in (Sync(workers=4), Quorum(workers=4, quorum=0.5))
+    ]
+    assert slowed[0] > 2 and slowed[1] < 0.8 * slowed[0]
+
+
+def test_what_does_not_fit_is_refused_with_the_sum() -> None:
+    found = pricer(on=machine(memory=150_000_000)).price(Sync(workers=4), 64)
+    assert isinstance(found, Refused) and "GB of memory on desk, which has 0.15 GB" in found.why
+
+
+def test_what_the_model_does_not_allow_is_refused() -> None:
+    found = pricer().price(Pipeline(stages=8, microbatches=8), 64)
+    assert isinstance(found, Refused) and "8 stages" in found.why
+
+
+def test_staleness_and_larger_batches_need_more_samples() -> None:
+    assert priced(Sync(workers=2)).factor == 1.0
+    assert priced(Sync(workers=2), batch=128).factor == pytest.approx(1128 / 1064)
+    assert priced(Downpour(workers=4, n_push=1, n_fetch=1)).factor > 1.3
+    assert priced(Averaging(workers=4)).factor > priced(Averaging(workers=2)).factor > 1.0
+
+
+def test_corrections_are_applied_and_the_raw_figure_is_kept() -> None:
+    known = MadeUp()
+    found = Pricer(known, machine(), STEPS, base_batch=64, threads=1, corrections={("sync", 2): 1.5}).price(Sync(workers=2), 64)
+    assert isinstance(found, Plan) and found.step_seconds == pytest.approx(1.5 * found.raw_seconds)
+
+
+def test_a_faster_node_is_faster() -> None:
+    quick = dataclasses.replace(machine(), nodes=(Node("desk", 4, 8 << 30, speed=2.0),))
+    assert priced(Solo(), on=quick).step_seconds == pytest.approx(priced(Solo()).step_seconds / 2)
+
+
+@pytest.mark.parametrize("how", ALL, ids=lambda how: how.kind)
+def test_a_strategy_can_be_written_into_a_stack_and_on_the_command_line(how: AnyStrategy) -> None:
+    import msgspec
+
+    from laminar.stack.choose_strategy import split_words
+
+    assert msgspec.convert(written(how), AnyStrategy) == how
+    name, settings = split_words("--strategy", priced(how).name, list(BY_NAME))
+    assert msgspec.convert({"kind": name, **settings}, AnyStrategy) == how

@@ -1,0 +1,164 @@
+"""The search: what is tried, in which order it comes out, and what it says when there is nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from laminar.core.errors import LaminarError
+from laminar.plan.anneal import anneal, try_all
+from laminar.plan.candidates import Space, candidates
+from laminar.plan.cuts import cut_by_speed, module_costs
+from laminar.plan.explain import conclusion, differences, path, turning_points
+from laminar.plan.machine import Machine, Node, Stragglers
+from laminar.plan.places import Places
+from laminar.plan.plan import Plan
+from laminar.plan.price import Pricer
+from laminar.plan.search import Found, Search, cheapest_same
+from laminar.plan.search_modules import MeshWalk, choices_for
+from laminar.plan.steps_needed import StepsModel
+from laminar.train.recipe import Recipe
+from laminar.train.splitting import Mesh
+from tests.pure.plan.made_up import MS, MadeUp, machine
+
+STEPS = StepsModel(1000.0, True, "made up")
+RECIPE = Recipe(epochs=2, batch=64, threads=1)
+
+
+class Clock:
+    """Each look takes a while."""
+
+    def __init__(self, each: float = 0.0) -> None:
+        self.time, self.each = 0.0, each
+
+    def monotonic(self) -> float:
+        self.time += self.each
+        return self.time
+
+    def now(self) -> float:
+        return self.time
+
+
+def searched(known: MadeUp, on: Machine | None = None, *, clock: Clock | None = None, budget: float = 60.0, **more: Any) -> Found:
+    on = on or machine()
+    pricer = Pricer(known, on, STEPS, base_batch=64, threads=1)
+    given: dict[str, Any] = {"workers": 4, "recipe": RECIPE, "samples": 6400, "dimensions": ("batch", "hidden")} | more
+    search = Search(pricer, Space(**given), modules=known.modules, batches=[128], budget=budget, clock=clock or Clock())
+    return search.run()
+
+
+def test_a_small_job_is_fastest_in_one_process_and_that_is_an_answer() -> None:
+    found = searched(MadeUp(row=0.00001 * MS), only_same=True)
+    assert found.best.kind == "solo"
+    assert conclusion(found.plans).startswith("one process is fastest: ")
+
+
+def test_a_large_one_is_faster_with_workers() -> None:
+    found = searched(MadeUp(row=0.1 * MS, width=64), only_same=True)
+    assert found.best.kind == "sync" and found.best.workers == 4
+    assert "sync with 4 workers is fastest: 3." in conclusion(found.plans)
+    times = [plan.seconds_to_target for plan in found.plans]
+    assert times == sorted(times)
+
+
+def test_only_what_one_process_learns() -> None:
+    found = searched(MadeUp(), only_same=True)
+    assert {plan.kind for plan in found.plans} == {"solo", "sync", "mesh", "pipeline"}
+    assert all(plan.strategy.key_fields() is None for plan in found.plans)
+
+
+def test_every_candidate_is_one_that_the_recipe_takes() -> None:
+    space = Space(workers=4, recipe=RECIPE, samples=6400, dimensions=("batch", "hidden"), several=True, branches=4, stragglers=True)
+    found = list(candidates(space))
+    assert {how.kind for how in found} == {"solo", "sync", "averaging", "downpour", "quorum", "mesh", "pipeline", "branches"}
+    assert not any(getattr(how, "compress", "none") == "dgc" for how in found)  # the recipe has adam
+    sgd = Recipe(epochs=2, batch=64, optimizer="sgd", threads=1)
+    assert any(getattr(how, "compress", "none") == "dgc" for how in candidates(dataclasses.replace(space, recipe=sgd)))
+    assert len({repr(how) for how in found}) == len(found)
+
+
+def test_a_model_that_cannot_be_traced_is_split_by_data_only() -> None:
+    found = searched(MadeUp(), dimensions=())
+    assert {plan.kind for plan in found.plans} <= {"solo", "sync", "averaging", "downpour", "quorum"}
+
+
+def test_too_little_memory_names_the_largest_tensors() -> None:
+    with pytest.raises(LaminarError) as caught:
+        searched(MadeUp(width=2048), machine(memory=120_000_000))
+    assert caught.value.code == "L014" and "a.weight 16.8 MB" in caught.value.message
+
+
+def test_a_model_that_fits_only_when_split_is_split() -> None:
+    found = searched(MadeUp(width=4096), Machine(tuple(Node(f"n{i}", 1, 700_000_000) for i in range(4))), several=True)
+    assert {plan.kind for plan in found.plans} <= {"mesh", "pipeline"}
+    assert "has no room" in conclusion(found.plans)
+
+
+def test_a_budget_that_ends_leaves_plans_out_and_says_so() -> None:
+    found = searched(MadeUp(), clock=Clock(1.0), budget=10.0)
+    assert found.left_out > 0 and found.plans
+
+
+def test_other_batches_are_tried_and_need_other_numbers_of_steps() -> None:
+    found = searched(MadeUp())
+    other = [plan for plan in found.plans if plan.batch == 128]
+    assert other and all(not plan.same_result and plan.factor > 1 for plan in other)
+
+
+def test_stages_follow_the_speed_of_their_nodes() -> None:
+    known = MadeUp(row=0.1 * MS)
+    assert cut_by_speed([("a", 1.0), ("b", 1.0), ("c", 1.0), ("d", 1.0)], [3.0, 1.0]) == ["d"]
+    assert cut_by_speed([("a", 1.0)], [1.0, 1.0]) is None
+    assert [name for name, _ in module_costs(known.cost({}, {}, {}, 64))] == ["a", "b", "c", "d"]
+    unlike = Machine((Node("fast", 1, 8 << 30, 3.0), Node("slow", 1, 8 << 30, 1.0)))
+    found = searched(known, unlike, workers=2, several=True)
+    assert any(getattr(plan.strategy, "cut", None) == ["d"] for plan in found.plans)
+
+
+def mesh_walk(known: MadeUp) -> tuple[MeshWalk, Any, Mesh]:
+    how = Mesh(mesh={"cols": 2}, split={"hidden": "cols"})
+    choices = choices_for(how, known.modules, ["hidden"])
+    return MeshWalk(known, Places(machine(), known.machine_facts, 2), how, choices, 64), choices, how
+
+
+def test_tables_of_modules_by_a_walk_as_good_as_all_of_them_and_priced_by_edits() -> None:
+    known = MadeUp(modules=tuple("abcdefgh"), row=0.02 * MS, width=64)
+    walk, choices, _ = mesh_walk(known)
+    best = try_all(walk, choices.options)
+    other, _, _ = mesh_walk(known)
+    found = anneal(other, choices.options, choices.starts(), evaluations=best.space // 20, seed=0)
+    assert best.space == 3**8 and found.cost <= 1.02 * best.cost
+    assert other.full == 1 and other.delta >= found.evaluated - 1
+    again, _, _ = mesh_walk(known)
+    assert again.go(found.state) == found.cost  # an edited simulation is the one that is built anew
+
+
+def test_the_search_finds_tables_for_single_modules() -> None:
+    found = searched(MadeUp(row=0.05 * MS, width=64), only_same=True)
+    assert found.walked and found.walked[0].whole and found.walked[0].gain >= 1.0
+
+
+def test_one_of_each_kind_is_tried_for_real() -> None:
+    found = cheapest_same(searched(MadeUp(row=0.1 * MS)).plans)
+    assert len({(plan.kind, plan.workers) for plan in found}) == len(found) and all(plan.same_result for plan in found)
+
+
+def test_an_explanation_has_the_critical_path_and_what_differs() -> None:
+    plans = searched(MadeUp(row=0.1 * MS, width=64), only_same=True).plans
+    first, second = plans[0], next(plan for plan in plans if plan.kind == "solo")
+    named = dict(path(first))
+    assert "forward: forward" in named and sum(named.values()) == pytest.approx(first.raw_seconds, rel=0.05)
+    found = differences(first, second)
+    assert found[0].what == "backward" and found[0].more > 0
+    assert sum(one.second for one in found) == pytest.approx(second.raw_seconds)
+
+
+def test_what_would_change_the_answer() -> None:
+    known = MadeUp(row=0.1 * MS)
+    plans = searched(known, only_same=False).plans
+    late = dataclasses.replace(machine(), stragglers=Stragglers(0.0, 0.3, 20.0))
+    assert isinstance(plans[0], Plan)
+    turns = turning_points([("stragglers", Pricer(known, late, STEPS, base_batch=64, threads=1))], plans)
+    assert all(turn.what == "stragglers" for turn in turns)
