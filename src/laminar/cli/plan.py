@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    layer: Annotated[str, typer.Argument(metavar="LAYER", help="A layer of the stack; or `check`: predictions so far.")],
+    layer: Annotated[str, typer.Argument(metavar="LAYER", help="A layer of the stack.")],
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="At most so many; as many as there are cores otherwise.")] = None,
     machine: Annotated[
         Path | None, typer.Option("--machine", metavar="FILE", help="A cluster that you do not have: nodes, cores, memory, links.")
@@ -46,11 +46,6 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: Json = False,
 ) -> None:
-    if layer == "check":
-        from laminar.cli.plan_check import run as check
-
-        check(json=json)
-        return
     from laminar.plan.read_machine import read_machine
 
     wished = read_machine(machine) if machine is not None else None

@@ -56,6 +56,9 @@ class Verbs(PlainGroup):
                 f"there is no verb '{self.within}{args[0]}'; {did_you_mean(args[0], self._known())}",
                 hint=f"laminar {self.within}--help lists the verbs",
             )
+        both = " ".join(args[:2])  # `plan check` beside `plan LAYER`
+        if len(args) > 1 and self.within + args[0] in VERBS and self.within + both in VERBS:
+            args = [both, *args[2:]]
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

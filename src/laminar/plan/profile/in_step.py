@@ -66,6 +66,8 @@ class InStep:
         begin = clock()
         function()
         times = int(self.agreed(max(1.0, self.least / SAMPLES / max(clock() - begin, 1e-9))))
+        for _ in range(times):  # caches, clocks and connections are warm after that
+            function()
         samples = []
         for _ in range(SAMPLES):
             self.meet()

@@ -21,6 +21,7 @@ from laminar.parallel.team_member import leave
 from laminar.plan.profile import link_compute, link_exchanges, link_servers
 from laminar.plan.profile.in_step import InStep
 
+MEASURING: Final = "measuring"  # what is said meanwhile
 USUAL: Final = 300_000_000  # bytes of a process, where the system does not tell
 
 
@@ -38,7 +39,7 @@ def measure(told: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> dict
         }
     for number, (name, part) in enumerate(parts.items()):
         if not team.rank:
-            say({"event": "measuring", "behind": number, "of": 1 + len(parts)})
+            say({"event": MEASURING, "behind": number, "of": 1 + len(parts)})
         found[name] = part(team)
     return found | link_compute.mixed(team)
 

@@ -6,6 +6,7 @@ What they do is in link_member.py. Never more than there are cores: those would 
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 import time
 from collections.abc import Mapping
@@ -109,7 +110,12 @@ def _assumed() -> tuple[dict[tuple[str, str, int], Curve], dict[int, Curve], dic
 
 
 def _points(told: list[list[float]]) -> dict[float, float]:
-    return {size: seconds for size, seconds in told}  # noqa: C416 - pairs as JSON has them
+    """Disturbances only add: where a larger one took less, the smaller one was disturbed."""
+    found: dict[float, float] = {}
+    least = math.inf
+    for size, seconds in reversed(told):
+        found[size] = least = min(least, seconds)
+    return found
 
 
 def _raw(count: int, meter: Meter) -> dict[str, Any]:
