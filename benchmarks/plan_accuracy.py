@@ -55,13 +55,15 @@ def one_job(name: str, kinds: list[str], rounds: int) -> list[Row]:
 
 def corrected(jobs: dict[str, list[Row]]) -> dict[str, list[Row]]:
     """Each prediction by what other models' runs of that kind say."""
+    from laminar.plan.correction import NONE, correction
+
     found = {}
     for name, rows in jobs.items():
         others = [row for other, some in jobs.items() if other != name for row in some]
         found[name] = []
         for kind, predicted, measured in rows:
-            ratios = [m / p for k, p, m in others if k == kind]
-            found[name].append((kind, predicted * (statistics.median(ratios) if len(ratios) > 1 else 1.0), measured))
+            learned = correction([(p, m) for k, p, m in others if k == kind]) or NONE
+            found[name].append((kind, learned(predicted), measured))
     return found
 
 

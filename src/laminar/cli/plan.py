@@ -6,6 +6,7 @@ written into laminar.toml as it stands. `laminar plan check` holds earlier predi
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,6 +42,9 @@ def run(
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="A step of the best plan as a picture.")] = None,
     number: Annotated[int, typer.Option("--plan", metavar="N", min=1, help="For --trace and --svg: another plan than the best.")] = 1,
     real: Annotated[int, typer.Option("--try", metavar="N", min=0, help="Run the best N plans for some real steps.")] = 0,
+    calibration: Annotated[
+        bool, typer.Option("--calibrate", help="First run every kind of strategy on small models: corrects predictions. Minutes, once.")
+    ] = False,
     even_if_busy: Annotated[bool, typer.Option("--even-if-busy", help="Measure although other programs are at work.")] = False,
     measure_again: Annotated[bool, typer.Option("--measure-again", help="Forget what was measured before.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -63,6 +67,10 @@ def run(
     with ExitStack() as held:
         job, description = held.enter_context(open_layer(file, store, layer))
         ledger, tell = held.enter_context(closing(Ledger.open())), held.enter_context(counted(quiet=quiet))
+        if calibration:
+            from laminar.plan.trials.calibrate import calibrate
+
+            calibrate(ledger, min(workers or 2, os.cpu_count() or 1), tell=tell, even_if_busy=even_if_busy)
         profile = held.enter_context(Profile.open(job, tell=tell, even_if_busy=even_if_busy, again=measure_again))
         planned = plan_job(job, profile, ledger, wishes, tell=tell)
         plans = planned.found.plans

@@ -13,20 +13,18 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any, Final, Self, TypeVar, final
 
 from laminar.core.atomic import explaining_os_errors
 from laminar.core.errors import LaminarError
 from laminar.data.sources.places import cache_folder
+from laminar.plan.correction import Correction, correction
 from laminar.plan.ledger_check import Check, check
 
 VARIABLE: Final = "LAMINAR_LEDGER"
 TABLE: Final = "entries_1"  # another number where an entry has another form; the old ones stay beside it
 PATIENCE: Final = 30.0  # seconds that another process may be writing
 NEWEST: Final = 20  # entries of a kind that a correction is made of, at most
-FEWEST: Final = 2  # and at least
-NARROW, WIDE = 0.3, 3.0  # a correction beyond these is no correction but a mistake somewhere
 
 T = TypeVar("T")
 
@@ -91,8 +89,8 @@ class Ledger:
 
         return self._mended(select)
 
-    def corrections(self, machine: str, torch: str) -> dict[tuple[str, int], float]:
-        """By kind of strategy and number of workers, what a prediction is to be multiplied by on this machine."""
+    def corrections(self, machine: str, torch: str) -> dict[tuple[str, int], Correction]:
+        """By kind of strategy and number of workers, what makes of a prediction what is measured on this machine."""
         return corrections([one for one in self.all() if (one.machine, one.torch) == (machine, torch)])
 
     def check(self) -> Check:
@@ -154,12 +152,13 @@ class Ledger:
         return LaminarError("L302", f"the ledger {self.path} cannot be used: {error}", hint=f"set {VARIABLE} to a file that you may write")
 
 
-def corrections(entries: Sequence[Entry]) -> dict[tuple[str, int], float]:
+def corrections(entries: Sequence[Entry]) -> dict[tuple[str, int], Correction]:
     """Of entries in the order in which they were written, all of one machine and one version of torch."""
-    ratios: dict[tuple[str, int], list[float]] = {}
+    pairs: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for one in entries:
-        ratios.setdefault((one.kind, one.workers), []).append(one.measured_seconds / one.raw_seconds)
-    return {what: min(WIDE, max(NARROW, median(found[-NEWEST:]))) for what, found in ratios.items() if len(found) >= FEWEST}
+        pairs.setdefault((one.kind, one.workers), []).append((one.raw_seconds, one.measured_seconds))
+    found = {what: correction(some[-NEWEST:]) for what, some in pairs.items()}
+    return {what: one for what, one in found.items() if one is not None}
 
 
 def _names() -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import final
 
 from laminar.core.errors import LaminarError
+from laminar.plan.correction import NONE, Correction
 from laminar.plan.known import Known
 from laminar.plan.machine import Machine
 from laminar.plan.places import Places
@@ -49,7 +50,7 @@ class Pricer:
         *,
         base_batch: int,
         threads: int | None = None,
-        corrections: Mapping[tuple[str, int], float] | None = None,
+        corrections: Mapping[tuple[str, int], Correction] | None = None,
     ) -> None:
         """`base_batch`: that of the recipe, which the number of steps is known for. `threads`: of each process, if the recipe says so."""
         self.known, self.machine, self._steps = known, machine, steps
@@ -114,7 +115,7 @@ class Pricer:
         return Plan(
             strategy=how,
             batch=batch,
-            step_seconds=seconds * self._corrections.get((how.kind, how.workers), 1.0),
+            step_seconds=self._corrections.get((how.kind, how.workers), NONE)(seconds),
             raw_seconds=seconds,
             factor=factor,
             steps=job.epochs * job.samples / batch * factor,

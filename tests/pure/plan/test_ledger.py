@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laminar.core.errors import LaminarError
+from laminar.plan.correction import NONE, Correction, correction
 from laminar.plan.ledger import Entry, Ledger, corrections, default_path
 from laminar.plan.rank_correlation import kendall_tau
 
@@ -120,18 +121,30 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_correction_is_the_median_of_the_newest_and_needs_two() -> None:
     found = corrections([*entries("sync", [9.0] * 5 + [1.1, 1.2, 1.3, 1.2] * 5), *entries("mesh", [2.0]), *entries("sync", [0.5, 0.7], 4)])
-    assert found == {("sync", 2): pytest.approx(1.2), ("sync", 4): pytest.approx(0.6)}
+    assert {what: one(1.0) for what, one in found.items()} == {("sync", 2): pytest.approx(1.2), ("sync", 4): pytest.approx(0.6)}
 
 
 def test_a_correction_is_no_more_than_threefold() -> None:
-    assert corrections([*entries("sync", [50.0, 60.0]), *entries("mesh", [0.01, 0.02])]) == {("sync", 2): 3.0, ("mesh", 2): 0.3}
+    found = corrections([*entries("sync", [50.0, 60.0]), *entries("mesh", [0.01, 0.02])])
+    assert {what: one(1.0) for what, one in found.items()} == {("sync", 2): 3.0, ("mesh", 2): 0.3}
+
+
+def test_what_is_a_share_and_what_is_the_same_for_every_step_are_told_apart() -> None:
+    pairs = [(raw, 1.2 * raw + 0.002) for raw in (0.001, 0.004, 0.050)]
+    found = correction(pairs)
+    assert found is not None and found.times == pytest.approx(1.2) and found.plus == pytest.approx(0.002)
+    assert correction(pairs[:1]) is None
+    alike = correction([(0.010, 0.012), (0.011, 0.0132), (0.012, 0.0144)])
+    assert alike == Correction(pytest.approx(1.2), 0.0)
+    less = correction([(0.001, 0.0005), (0.010, 0.009), (0.100, 0.11)])  # nothing is ever taken away from every step
+    assert less is not None and less.plus == 0.0
 
 
 def test_corrections_are_of_this_machine_and_this_torch(tmp_path: Path) -> None:
     ledger = Ledger.open(tmp_path / "l.sqlite")
     for entry in (*[replace(ENTRY, machine="m2")] * 3, *[replace(ENTRY, torch="2.14.0")] * 3, *[replace(ENTRY, calibration=True)] * 2):
         ledger.add(entry)
-    assert ledger.corrections("m1", "2.13.0") == {("sync", 2): pytest.approx(1.2)}
+    assert ledger.corrections("m1", "2.13.0")["sync", 2](1.0) == pytest.approx(1.2)
     assert ledger.corrections("m3", "2.13.0") == {}
     ledger.close()
 
@@ -142,10 +155,10 @@ def test_corrected_predictions_are_nearer(tmp_path: Path) -> None:
     errors = []
     for _ in range(30):
         raw = draw.uniform(0.01, 0.05)
-        factor = ledger.corrections("m1", "2.13.0").get(("sync", 2), 1.0)
+        predicted = ledger.corrections("m1", "2.13.0").get(("sync", 2), NONE)(raw)
         measured = raw * 1.5 * draw.lognormvariate(0, 0.05)
-        errors.append(abs(raw * factor - measured) / measured)
-        ledger.add(replace(ENTRY, raw_seconds=raw, predicted_seconds=raw * factor, measured_seconds=measured))
+        errors.append(abs(predicted - measured) / measured)
+        ledger.add(replace(ENTRY, raw_seconds=raw, predicted_seconds=predicted, measured_seconds=measured))
     assert min(errors[:2]) > 0.2
     assert max(errors[2:]) < 0.2
     ledger.close()

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from laminar.plan.correction import Correction
 from laminar.plan.machine import Link, Machine, Node, Stragglers
 from laminar.plan.plan import Plan, written
 from laminar.plan.price import PRICED, Pricer, Refused
@@ -116,8 +117,10 @@ def test_staleness_and_larger_batches_need_more_samples() -> None:
 
 def test_corrections_are_applied_and_the_raw_figure_is_kept() -> None:
     known = MadeUp()
-    found = Pricer(known, machine(), STEPS, base_batch=64, threads=1, corrections={("sync", 2): 1.5}).price(Sync(workers=2), 64)
-    assert isinstance(found, Plan) and found.step_seconds == pytest.approx(1.5 * found.raw_seconds)
+    found = Pricer(known, machine(), STEPS, base_batch=64, threads=1, corrections={("sync", 2): Correction(1.5, 0.001)}).price(
+        Sync(workers=2), 64
+    )
+    assert isinstance(found, Plan) and found.step_seconds == pytest.approx(1.5 * found.raw_seconds + 0.001)
 
 
 def test_a_faster_node_is_faster() -> None:
