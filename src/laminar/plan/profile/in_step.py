@@ -16,6 +16,8 @@ from laminar.parallel.split.shared_line import SharedLine
 from laminar.parallel.sync.process_group import Group
 
 SAMPLES: Final = 5
+UNEVEN: Final = 6  # times as long as what is even
+BURST: Final = 0.01  # seconds: some turns of a scheduler
 TIMEOUT: Final = 60.0  # seconds
 BEGIN: Final = 120.0  # until all have loaded torch
 Curve = list[list[float]]  # bytes, seconds
@@ -57,15 +59,18 @@ class InStep:
         """Over all."""
         return float(self.line.sum(torch.tensor([value], dtype=torch.float64)))
 
-    def timed(self, function: Callable[[], Any]) -> float:
-        """Seconds of a call that all make at once, many times over."""
+    def timed(self, function: Callable[[], Any], *, uneven: bool = False) -> float:
+        """Seconds of a call that all make at once, many times over. `uneven`: what takes ten times as long now and then, because whoever
+        is woken up has to wait for a core; then it is the mean that counts, of more of them."""
         clock = time.perf_counter
+        self._spread_out()
         for _ in range(3):
             function()
         self.meet()
         begin = clock()
         function()
-        times = int(self.agreed(max(1.0, self.least / SAMPLES / max(clock() - begin, 1e-9))))
+        least = self.least * (UNEVEN if uneven else 1)
+        times = int(self.agreed(max(1.0, least / SAMPLES / max(clock() - begin, 1e-9))))
         for _ in range(times):  # caches, clocks and connections are warm after that
             function()
         samples = []
@@ -75,11 +80,18 @@ class InStep:
             for _ in range(times):
                 function()
             samples.append((clock() - begin) / times)
-        return statistics.median(samples)
+        return statistics.mean(samples) if uneven else statistics.median(samples)
 
-    def played(self, *parts: Callable[[], Any]) -> float:
+    def _spread_out(self) -> None:
+        """Processes that only wait for each other may end up on one core, and stay there. Those that compute are given one each."""
+        self.meet()
+        until, a = time.perf_counter() + BURST, torch.ones(64, 64)
+        while time.perf_counter() < until:
+            torch.mm(a, a)
+
+    def played(self, *parts: Callable[[], Any], uneven: bool = False) -> float:
         """The same, where the first ones have parts of their own, and the others nothing to do."""
-        return self.timed(parts[self.rank] if self.rank < len(parts) else _nothing)
+        return self.timed(parts[self.rank] if self.rank < len(parts) else _nothing, uneven=uneven)
 
 
 def _nothing() -> None: ...

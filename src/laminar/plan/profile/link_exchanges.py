@@ -38,7 +38,9 @@ def lines(team: InStep) -> dict[str, dict[str, Curve]]:
     found: dict[str, Line] = {"memory": team.line, "gloo": GlooLine(team.group("line"))}
     kinds = ("sum", "gather", "swap")
     return {
-        name: {kind: [[size, team.timed(_exchange(team, line, kind, size))] for size in team.sizes] for kind in kinds}
+        name: {
+            kind: [[size, team.timed(_exchange(team, line, kind, size), uneven=name == "gloo")] for size in team.sizes] for kind in kinds
+        }
         for name, line in found.items()
     }
 

@@ -22,6 +22,7 @@ import msgspec
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
+from laminar.core.heap import keep_freed_memory
 from laminar.parallel.split.prepare import rules_of
 from laminar.parallel.split.rules import Rules
 from laminar.parallel.stages.branches import find_blocks
@@ -78,6 +79,7 @@ class Profile:
         effort: Effort | None = None,
     ) -> Profile:
         """`path`: where measurements are kept, if not with the user's own; `again`: those there are forgotten."""
+        keep_freed_memory()  # as every process that trains does
         kept = Kept.open(path)
         if again:
             kept.forget()

@@ -52,15 +52,16 @@ class Choice:
 class Auto:
     """As a function it is what `stack.build.build` takes for `how`."""
 
-    def __init__(self, *, workers: int | None = None, verify: bool | None = None, even_if_busy: bool = False) -> None:
+    def __init__(self, *, workers: int | None = None, verify: bool | None = None) -> None:
         """`verify`: try the best plans; None: where that pays."""
-        self._workers, self._verify, self._even_if_busy = workers, verify, even_if_busy
+        self._workers, self._verify = workers, verify
 
     def __call__(self, job: Job, description: Description, emit: Emit) -> Trained:
         def tell(what: str, done: int, of: int) -> None:
             emit({"event": "planning", "layer": job.name, "what": what, "done": done, "of": of})
 
-        with closing(Ledger.open()) as ledger, Profile.open(job, tell=tell, even_if_busy=self._even_if_busy) as profile:
+        # A build is not refused because others are busy: what is measured then is used by nobody else.
+        with closing(Ledger.open()) as ledger, Profile.open(job, tell=tell, even_if_busy=True) as profile:
             planned = plan_job(job, profile, ledger, Wishes(workers=self._workers, only_same=True), tell=tell)
             choice = self.choose(job, description, planned, profile, ledger, tell)
             emit({"event": "note", "layer": job.name, "why": choice.why, "t": job.clock.now()})
