@@ -154,7 +154,7 @@ class Quiet:
 
     def during(self, measure: Callable[[], T]) -> tuple[T, bool]:
         """What it gives, and whether it was quiet meanwhile. L609 if it was not, unless that is no matter."""
-        for turn in range(TRIES):
+        for _ in range(TRIES):
             quiet = self.wait()
             before = self._read()
             found = measure()
@@ -163,7 +163,7 @@ class Quiet:
                 return found, quiet
             busy = refusal(compare(before, after, os.getpid()), self._limit)
             self._seen = after if busy is None else None
-            if busy is None or (self.even_if_busy and turn + 1 == TRIES):
+            if busy is None or self.even_if_busy:
                 return found, busy is None
         assert busy is not None
         raise busy

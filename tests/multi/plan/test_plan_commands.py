@@ -1,0 +1,148 @@
+"""`laminar plan` and `build --strategy auto` as commands: what is offered can be run, and what is wrong is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laminar.plan.ledger import Ledger
+from tests import warm
+
+STACK = """\
+[stack]
+name = "digits"
+
+[data.all]
+source = "digits"
+
+[[layer]]
+name = "base"
+model = "laminar:mlp"
+args = { hidden = [64] }
+data = "all"
+train = { epochs = 3, batch = 128, lr = 0.01, threads = 1 }
+
+[[layer]]
+name = "odd"
+model = "models:odd"
+data = "all"
+train = { epochs = 1, batch = 128, lr = 0.01, threads = 1 }
+"""
+MODELS = """\
+from torch import nn
+
+
+class Odd(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.flat, self.first, self.second = nn.Flatten(), nn.Linear(64, 32), nn.Linear(32, 10)
+
+    def forward(self, x):
+        x = self.first(self.flat(x))
+        return self.second(x.relu() if float(x.detach().sum()) > 0 else x)  # no graph has both
+
+
+def odd():
+    return Odd()
+"""
+
+
+class Project:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "laminar.toml").write_text(STACK)
+        (folder / "models.py").write_text(MODELS)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        own = {"LAMINAR_PROFILE": str(self.folder / "profile.sqlite"), "LAMINAR_LEDGER": str(self.folder / "ledger.sqlite")}
+        command = [sys.executable, "-m", "laminar", *words]
+        environment = {**os.environ, **own, "OMP_NUM_THREADS": "1"}
+        return warm.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=200, stdin=subprocess.DEVNULL)
+
+    def plan(self, *words: str) -> dict[str, Any]:
+        found = self.run("plan", *words, "--even-if-busy", "-q", "--json")
+        assert found.returncode == 0, found.stderr
+        told: dict[str, Any] = json.loads(found.stdout)
+        return told
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project(tmp_path_factory.mktemp("planned"))
+
+
+def test_plans_come_best_first_and_the_second_time_nothing_is_measured(project: Project) -> None:
+    told = project.plan("base", "--workers", "2", "--same-result", "--top", "100")
+    times = [plan["seconds_to_target"] for plan in told["plans"]]
+    assert times == sorted(times) and {"solo", "sync", "mesh", "pipeline"} <= {plan["strategy"]["kind"] for plan in told["plans"]}
+    again = project.plan("base", "--workers", "2", "--same-result", "--top", "100")
+    assert again["plans"] == told["plans"]
+
+
+def test_a_picture_and_a_trace_of_a_step(project: Project) -> None:
+    project.plan("base", "--workers", "2", "--same-result", "--svg", "step.svg", "--trace", "step.json")
+    assert (project.folder / "step.svg").read_text().startswith("<svg")
+    events = json.loads((project.folder / "step.json").read_text())["traceEvents"]
+    assert any(event["ph"] == "X" and event["dur"] > 0 for event in events)
+
+
+def test_what_auto_builds_has_the_key_of_one_process_and_says_how_it_was_chosen(project: Project) -> None:
+    built = project.run("build", "base", "--strategy", "auto:verify=false", "-q", "--json")
+    assert built.returncode == 0, built.stderr
+    (layer,) = json.loads(built.stdout)["layers"]
+    assert layer["action"] == "built" and layer["notes"][0].startswith("auto chose ")
+    (again,) = json.loads(project.run("build", "base", "-q", "--json").stdout)["layers"]
+    assert again["action"] == "cached" and again["key"] == layer["key"]
+    ledger = Ledger.open(project.folder / "ledger.sqlite")
+    assert [(entry.layer, entry.batch) for entry in ledger.all()] == [("base", 128)]
+    ledger.close()
+    checked = json.loads(project.run("plan", "check", "--json").stdout)
+    assert checked["count"] == 1
+
+
+def test_a_plan_that_is_tried_is_measured_and_leaves_nothing_in_the_store(project: Project) -> None:
+    before = sorted((project.folder / ".laminar" / "runs").iterdir())
+    told = project.plan("base", "--workers", "2", "--same-result", "--try", "1")
+    assert told["plans"][0]["measured_seconds"] > 0
+    assert sorted((project.folder / ".laminar" / "runs").iterdir()) == before
+
+
+def test_a_model_that_cannot_be_traced_is_planned_as_a_whole_and_that_is_said(project: Project) -> None:
+    told = project.plan("odd", "--workers", "2", "--top", "100")
+    assert {plan["strategy"]["kind"] for plan in told["plans"]} <= {"solo", "sync", "averaging", "downpour", "quorum"}
+    assert "cannot be" in told["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["bass"], 2, "L006: laminar.toml has no layer 'bass'; did you mean 'base'"),
+        (["base", "--machine", "none.toml"], 2, "L013"),
+        (["base", "--machine", "lab.toml", "--try", "1"], 2, "L008"),
+        (["base", "--budget", "0.001"], 2, "L015"),
+        (["base", "--explain", "1", "999", "--even-if-busy"], 2, "L008: there is no plan 999"),
+    ],
+)
+def test_what_is_wrong_is_said(project: Project, words: list[str], code: int, said: str) -> None:
+    (project.folder / "lab.toml").write_text('[[node]]\ncores = 2\nmemory = "8GB"\n')
+    found = project.run("plan", *words, "-q")
+    assert (found.returncode, said in found.stderr) == (code, True), found.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--strategy", "auto:verify=maybe"], "auto has no setting 'verify' of that kind"),
+        (["--strategy", "auto", "--compress", "fp16"], "--compress with --strategy auto"),
+        (["--strategy", "autos"], "did you mean 'auto'"),
+    ],
+)
+def test_what_auto_does_not_take_is_said(project: Project, words: list[str], said: str) -> None:
+    found = project.run("build", *words, "-q")
+    assert found.returncode == 2 and said in found.stderr, found.stderr
