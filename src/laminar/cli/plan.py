@@ -33,7 +33,9 @@ def run(
     batch: Annotated[int | None, typer.Option("--batch", min=1, help="Only this batch: the order is then by time per step.")] = None,
     same: Annotated[bool, typer.Option("--same-result", help="Only strategies that learn what one process learns.")] = False,
     top: Annotated[int, typer.Option("--top", min=1, help="Plans to show.")] = 10,
-    budget: Annotated[float, typer.Option("--budget", metavar="SECONDS", help="Time for the search, measuring included.")] = 60.0,
+    budget: Annotated[
+        float, typer.Option("--budget", metavar="SECONDS", help="Time for the search: what there is no time for is left out.")
+    ] = 60.0,
     seed: Annotated[int, typer.Option("--seed", help="Of the search.")] = 0,
     explain: Annotated[
         tuple[int, int] | None, typer.Option("--explain", metavar="A B", help="Two plans by their numbers: where they differ, and why.")

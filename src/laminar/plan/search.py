@@ -66,16 +66,14 @@ class Search:
         modules: Sequence[str] = (),
         batches: Sequence[int] = (),
         budget: float = 60.0,
-        began: float | None = None,
         seed: int = 0,
         clock: Clock,
         tell: Tell = lambda *_: None,
     ) -> None:
-        """`modules`: those that may be split in their own ways. `batches`: to be tried beside that of the recipe. `began`: when the time of
-        the budget began, if it was before now."""
+        """`modules`: those that may be split in their own ways. `batches`: to be tried beside that of the recipe."""
         self._pricer, self._space, self._modules, self._batches = pricer, space, list(modules), list(batches)
         self._budget, self._seed, self._clock, self._tell = budget, seed, clock, tell
-        self._began = clock.monotonic() if began is None else began
+        self._began = clock.monotonic()
         self.found = Found()
 
     def _late(self) -> bool:
@@ -86,7 +84,7 @@ class Search:
         ways = list(candidates(self._space))
         for number, how in enumerate(ways):
             self._tell("plans", number, len(ways))
-            if self._late():
+            if number and self._late():  # the first one is one process: it is always good to know
                 found.left_out += len(ways) - number
                 break
             self._add(self._pricer.price(how, batch))

@@ -15,7 +15,7 @@ from laminar.plan.facts import Curve, MachineFacts
 from laminar.plan.profile import links
 from laminar.plan.profile.busy import Quiet, Reading
 from laminar.plan.profile.kept import Kept
-from laminar.plan.profile.links import SIZES, counts_beyond, machine_facts, measure_links, measured_counts, more_lines
+from laminar.plan.profile.links import MODULE, SIZES, counts_beyond, machine_facts, measure_links, measured_counts, more_lines
 from laminar.plan.profile.meter import Meter
 from laminar.plan.profile.this_machine import Machine
 from laminar.plan.profile.timing import SHORT
@@ -102,9 +102,7 @@ def test_more_members_are_reckoned_from_the_most_that_were_measured() -> None:
 
 def test_a_process_that_is_killed_is_told_and_the_other_one_ends() -> None:
     def kill(*_: object) -> None:
-        for pid in _children():
-            os.kill(pid, signal.SIGKILL)
-            return
+        os.kill(_members()[0], signal.SIGKILL)
 
     with pytest.raises(LaminarError) as caught:
         measure_links(2, SHORT, "links", kill)
@@ -118,6 +116,7 @@ def test_ctrl_c_ends_all() -> None:
     assert threading.active_count() < 50
 
 
-def _children() -> list[int]:
-    task = Path("/proc/self/task")
-    return [int(pid) for one in task.iterdir() for pid in (one / "children").read_text().split()]
+def _members() -> list[int]:
+    """Processes of this one that measure links; it may have others."""
+    children = [pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
+    return [int(pid) for pid in children if MODULE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()]

@@ -52,7 +52,6 @@ class Planned:
 
 
 def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, clock: Clock = SYSTEM, tell: Tell = lambda *_: None) -> Planned:
-    began = clock.monotonic()
     if wishes.budget < LEAST_BUDGET:
         raise no_time(wishes.budget, 0)
     if wishes.machine is not None:
@@ -88,7 +87,6 @@ def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, cloc
         modules=profile.modules(),
         batches=batches,
         budget=wishes.budget,
-        began=began,
         seed=wishes.seed,
         clock=clock,
         tell=tell,
