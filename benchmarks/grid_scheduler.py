@@ -36,6 +36,7 @@ from laminar.grid.population.behaviour import pack
 from laminar.grid.population.hall import Hall
 from laminar.grid.population.problem import Clouds
 from laminar.grid.server.batch import Batch
+from laminar.grid.server.serve import settle
 from laminar.grid.wire.messages import Ask, Facts
 from laminar.grid.wire.sketch import Sketcher
 from laminar.testing.postgres import postgres
@@ -93,6 +94,7 @@ def in_process(args: argparse.Namespace, url: str) -> float:
         send(node, "ask", lambda tx: hall.service.ask(tx, node, Ask(want=1)), Wants(node, asks=True))
 
     waiting = list(ids)
+    settle()
     for _ in range(args.at_once):
         ask(waiting.pop())
     done, began = 0, time.perf_counter()
@@ -138,6 +140,7 @@ def enrol(hall: Hall, count: int) -> list[str]:
 def over_http(args: argparse.Namespace, url: str, folder: Path) -> float:
     from laminar.grid.server.serve import GridServer, Options
 
+    settle()
     server = GridServer(Options(folder / "grid", "bench", port=0, database=url), TorchLearner())
     server.gate.unlimited = True
     hall = Hall.__new__(Hall)

@@ -13,7 +13,7 @@ from laminar.grid.db import tasks
 from laminar.grid.db.book import Tx
 from laminar.grid.db.tasks import Waiting
 
-SIZE: Final = 256
+SIZE: Final = 512  # more than a transaction gives out
 LOW: Final = 32
 LOOK: Final = 32  # results that are looked through for one that suits
 
@@ -29,14 +29,18 @@ class Feeder:
         """There is new work, or a run has begun, paused or ended."""
         self._stale = True
 
+    def fill(self, tx: Tx, asks: int) -> None:
+        """So many are about to ask. In the midst of a transaction, all that it has changed would have to be written first."""
+        if self._stale or (self._more and len(self._array) < asks + LOW):
+            self._array = {one.result: one for one in tasks.waiting(tx, SIZE)}
+            self._stale, self._more = False, len(self._array) >= SIZE
+
     def offers(self, tx: Tx, has: Collection[tuple[int, int | None]]) -> Iterator[Waiting]:
         """What waits, best first: what was lost or is to be compared, then tasks whose sample the node has, then the oldest.
 
         `has`: run and sample.
         """
-        if self._stale or (self._more and len(self._array) < LOW):
-            self._array = {one.result: one for one in tasks.waiting(tx, SIZE)}
-            self._stale, self._more = False, len(self._array) >= SIZE
+        self.fill(tx, 0)
         near = list(islice(self._array.values(), LOOK))
         yield from sorted(near, key=lambda one: (one.fresh, (one.run, one.sample) not in has, one.result)) if has else near
         if len(near) == LOOK:

@@ -112,6 +112,11 @@ class Office:
                 did = True
         return did
 
+    def feed(self, tx: Tx, asks: int) -> None:
+        """Before so many ask in a transaction."""
+        if self._feeder is not None and asks:
+            self._feeder.fill(tx, asks)
+
     def at_once(self, tx: Tx, answered: Mapping[int, int]) -> None:
         """In the transaction in which answers have come (tasks, and their runs): what they lead to."""
         if "validator" not in self._only or "assimilator" not in self._only:

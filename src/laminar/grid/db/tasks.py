@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,12 +37,17 @@ class Waiting:
 
 # Making
 
+_TASK: Final = {column.name: None if column.default is None else column.default.arg for column in tasks.columns if column.name != "id"}  # type: ignore[attr-defined]
+
 
 def make(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
     """Tasks, each with its first result."""
     if not rows:
         return
-    ids = tx.execute(insert(tasks).returning(tasks.c.id, sort_by_parameter_order=True), list(rows)).scalars().all()
+    tx.sheets.changed_beside(tasks.name, insert=True)
+    tx.sheets.changed_beside(results.name, insert=True)
+    known = [{**_TASK, **row} for row in rows]
+    ids = bulk.number(tx, tasks, tuple(_TASK), [tuple(row[name] for name in _TASK) for row in known])
     columns = ("task", "run", "state", "priority", "check", "verdict", "bytes")
     values = [(id, row["run"], S.UNSENT.value, FIRST, False, "", 0) for id, row in zip(ids, rows, strict=True)]
     bulk.add(tx, results, columns, values)
@@ -151,15 +156,14 @@ def change(tx: Tx, id: int, **columns: Any) -> None:
     sheet.change(sheet.get(tx, id), **columns)
 
 
-def runs_of(tx: Tx, ids: Collection[int]) -> set[int]:
-    return {values[2] for values in bulk.read(tx, results, "id", ids)}
-
-
-def load_answers(tx: Tx, ids: Collection[int]) -> None:
-    """Results of which answers have come, with their tasks and what else belongs to these."""
+def load_answers(tx: Tx, ids: Collection[int], first: Callable[[set[int]], None] = lambda _: None) -> None:
+    """Results of which answers have come, with their tasks and what else belongs to these. `first`: to be called with their runs before
+    anything is locked."""
     here = tx.sheets
     missing = [id for id in ids if id not in here.results.rows]
-    load_tasks(tx, [values[1] for values in bulk.read(tx, results, "id", missing)])
+    known = bulk.read(tx, results, "id", missing, columns=("task", "run"))  # what it is a result of never changes
+    first({run for _, run in known})
+    load_tasks(tx, [task for task, _ in known])
     here.results.load(tx, missing)  # those that there are not
 
 
@@ -189,8 +193,10 @@ _NORMS: Final = Prepared(
 
 
 def good_norms(tx: Tx, run: int, most: int) -> list[float]:
-    """Of answers that were found good lately."""
-    return _NORMS.values(tx, r=run, most=most)
+    """Of answers that were found good lately, before this transaction."""
+    if run not in tx.norms:
+        tx.norms[run] = _NORMS.values(tx, r=run, most=most)
+    return tx.norms[run]
 
 
 # What is to do

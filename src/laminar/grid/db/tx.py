@@ -17,7 +17,7 @@ Hook = Callable[[str], None]
 
 @final
 class Tx:
-    __slots__ = ("connection", "counts", "hook", "name", "raw", "runs", "secret", "sheets")
+    __slots__ = ("connection", "counts", "hook", "name", "norms", "raw", "runs", "secret", "sheets")
 
     def __init__(self, connection: Connection, hook: Hook | None) -> None:
         """`hook`: called with every statement before it is executed."""
@@ -28,6 +28,7 @@ class Tx:
         self.runs: dict[int, Run] = {}  # that were read
         self.secret: int | None = None  # of this database (daemons/accounting.py)
         self.counts: dict[tuple[int, str], int] = {}  # to be added to
+        self.norms: dict[int, list[float]] = {}  # of good answers to runs (tasks.py)
 
     def execute(self, statement: Executable, values: Any = None) -> Any:
         """It sees what is pending, and what it changes is read anew."""

@@ -23,13 +23,16 @@ class Batch:
 
     def before(self, tx: Tx, wants: Sequence[Wants]) -> None:
         """Locks are taken in one order: runs, tasks, results, nodes (db/sheets.py)."""
-        answers = [one.result for one in wants if one.result is not None]
-        if self._office.locks_runs:
-            for run in sorted(tasks.runs_of(tx, answers)):
+
+        def lock(some: set[int]) -> None:
+            for run in sorted(some) if self._office.locks_runs else ():
                 runs.get(tx, run, for_update=True)
-        tasks.load_answers(tx, answers)
+
+        tasks.load_answers(tx, [one.result for one in wants if one.result is not None], lock)
         load_nodes(tx, {one.node for one in wants})
-        tasks.load_held(tx, {one.node for one in wants if one.asks})
+        asking = {one.node for one in wants if one.asks}
+        tasks.load_held(tx, asking)
+        self._office.feed(tx, len(asking))
 
     def after(self, tx: Tx) -> None:
         answered = tx.sheets.answered

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import secrets
@@ -193,6 +194,8 @@ class GridServer:
             ssl_certfile=str(options.certificate[0]) if options.certificate else None,
             ssl_keyfile=str(options.certificate[1]) if options.certificate else None,
         )
+        if threading.current_thread() is threading.main_thread():  # the process is its own
+            settle()
         server = self._server = _Server(config, lambda: ready(told), self._let_go)
         try:
             server.run(sockets=[listening])
@@ -200,6 +203,12 @@ class GridServer:
             with contextlib.suppress(OSError):
                 (options.folder / FILE).unlink()
             self.close()
+
+
+def settle() -> None:
+    """What is loaded stays: the garbage collector need not look through it time and again, which was a fifth of a request's time."""
+    gc.collect()
+    gc.freeze()
 
 
 class _Server(uvicorn.Server):
