@@ -87,7 +87,8 @@ def sftp_server(root: Path) -> Iterator[int]:
             transports.append(transport)
             transport.add_server_key(key)
             transport.set_subsystem_handler("sftp", paramiko.SFTPServer, functools.partial(_Files, root=root))
-            with contextlib.suppress(paramiko.SSHException, EOFError):
+            # A client that does not know the key hangs up, and how that arrives (an end, a reset) is for the kernel to say.
+            with contextlib.suppress(paramiko.SSHException, EOFError, OSError):
                 transport.start_server(server=_Login())
 
     thread = threading.Thread(target=serve)
