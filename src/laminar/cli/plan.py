@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,7 +31,7 @@ def run(
     machine: Annotated[
         Path | None, typer.Option("--machine", metavar="FILE", help="A cluster that you do not have: nodes, cores, memory, links.")
     ] = None,
-    batch: Annotated[int | None, typer.Option("--batch", min=1, help="Only this batch: the order is then by time per step.")] = None,
+    batch: Annotated[int | None, typer.Option("--batch", min=1, help="Only this batch; others are tried, too, otherwise.")] = None,
     same: Annotated[bool, typer.Option("--same-result", help="Only strategies that learn what one process learns.")] = False,
     top: Annotated[int, typer.Option("--top", min=1, help="Plans to show.")] = 10,
     budget: Annotated[
@@ -55,6 +56,9 @@ def run(
     from laminar.plan.read_machine import read_machine
 
     wished = read_machine(machine) if machine is not None else None
+    if explain and min(explain) < 1:
+        raise LaminarError("L008", f"--explain {explain[0]} {explain[1]}: plans are numbered from 1", hint="--explain 1 2")
+    _refuse_places(trace=trace, svg=svg)
     if real and wished is not None:
         raise LaminarError("L008", "--try runs plans on this machine, and --machine is another one", hint="leave one of them out")
     from laminar.plan.ledger import Ledger
@@ -68,6 +72,9 @@ def run(
     wishes = Wishes(workers=workers, machine=wished, batch=batch, budget=budget, seed=seed, only_same=same)
     with ExitStack() as held:
         job, description = held.enter_context(open_layer(file, store, layer))
+        if batch is not None and batch > (samples := len(job.data.train)):
+            said = f"--batch {batch}, but layer '{layer}' has {samples} samples to train with"
+            raise LaminarError("L008", said, hint=f"--batch {samples}, or fewer")
         ledger, tell = held.enter_context(closing(Ledger.open())), held.enter_context(counted(quiet=quiet))
         if calibration:
             from laminar.plan.trials.calibrate import calibrate
@@ -78,15 +85,24 @@ def run(
         plans = planned.found.plans
         shown = plans[:top]
         measured: dict[int, float] = {}
+        failed = list[str]()
         for i, plan in enumerate(shown[:real]):
             tell(f"trying {plan.kind}", i, real)
-            if (tried := try_plan(job, description, profile, ledger, plan)) is not None:
+            try:
+                tried = try_plan(job, description, profile, ledger, plan)
+            except LaminarError as error:
+                if error.code == "L609":  # nor will the next one be measured then
+                    raise
+                failed.append(f"plan {i + 1}, {plan.kind}, could not be run: {error.message}")
+                continue
+            if tried is not None:
                 measured[i] = tried.seconds
+        planned = replace(planned, notes=(*planned.notes, *failed))
         turns = planned.turns() if explain or not json else []
     if number > len(plans) or (explain and max(explain) > len(plans)):
         wanted = max(number, *(explain or (1,)))
-        raise LaminarError("L008", f"there is no plan {wanted}: there are {len(plans)}", hint="laminar plan --top 100 lists them")
-    _write(plans[number - 1], trace, svg)
+        raise LaminarError("L008", f"there is no plan {wanted}: there are {len(plans)}", hint=f"laminar plan {layer} --top 100 lists them")
+    _write(plans, number, trace, svg)
     if json:
         print_json(_json(planned, shown, measured, explain))
         return
@@ -104,12 +120,19 @@ def _json(planned: Planned, shown: list[Plan], measured: dict[int, float], expla
     plans = [plan.to_json() | {"measured_seconds": measured.get(i)} for i, plan in enumerate(shown)]
     told: dict[str, Any] = {
         "machine": planned.machine.name,
-        "conclusion": conclusion(found.plans),
+        "conclusion": conclusion(found.plans, found.left_out),
         "steps_model": {"critical_batch": planned.steps.critical_batch, "measured": planned.steps.measured, "source": planned.steps.source},
         "priced": planned.pricer.priced,
         "left_out": found.left_out,
         "search": [
-            {"mesh": one.mesh, "evaluated": one.evaluated, "space": one.space, "gain": one.gain, "exhaustive": one.whole}
+            {
+                "mesh": one.mesh,
+                "split": one.split,
+                "evaluated": one.evaluated,
+                "space": one.space,
+                "gain": one.gain,
+                "exhaustive": one.whole,
+            }
             for one in found.walked
         ],
         "notes": list(planned.notes),
@@ -159,12 +182,13 @@ def _show(layer: str, planned: Planned, shown: list[Plan], measured: dict[int, f
     ]
     table("", head, rows, right=["", "batch", "step", "measured", "to target", "memory", "sent"])
     found = planned.found
-    say(f"{layer} on {planned.machine.name}: {conclusion(found.plans)}")
+    say(f"{layer} on {planned.machine.name}: {conclusion(found.plans, found.left_out)}")
     say(f"to target: as good as one process with the recipe, by {planned.steps.source}")
     for one in found.walked:
         how = "all" if one.whole else "a walk through"
         mesh = " x ".join(f"{axis} {count}" for axis, count in one.mesh.items())
-        say(f"modules on a mesh of {mesh}: {how} {one.evaluated} of {one.space:,} tables priced, best {one.gain:.2f}x of one table for all")
+        where = f"modules on a mesh of {mesh} that splits {', '.join(one.split)}"
+        say(f"{where}: {how} {one.evaluated} of {one.space:,} tables priced, best {one.gain:.2f}x of one table for all")
     for note in planned.notes:
         remark(note)
     if found.left_out:
@@ -188,21 +212,27 @@ def _explain(first: Plan, second: Plan) -> None:
     )
 
 
-def _write(plan: Plan, trace: Path | None, svg: Path | None) -> None:
+def _refuse_places(**files: Path | None) -> None:
+    """L008, before anything is measured, for what cannot become a file: a folder, or a place below a file."""
+    for option, path in files.items():
+        if path is not None and (path.is_dir() or not next(one for one in path.absolute().parents if one.exists()).is_dir()):
+            raise LaminarError(
+                "L008", f"--{option} {path}: there can be no such file", hint=f"--{option} plan.{option} is one in this folder"
+            )
+
+
+def _write(plans: list[Plan], number: int, trace: Path | None, svg: Path | None) -> None:
     if trace is None and svg is None:
         return
     import json as plain
 
     from laminar.core import atomic
     from laminar.plan.chrome_trace import chrome_trace
+    from laminar.plan.explain import with_timeline
     from laminar.plan.timeline_svg import timeline_svg
 
-    if not plan.ran:
-        raise LaminarError(
-            "L008", f"{plan.kind} has no steps that all make at once, so there is no timeline", hint="--plan N names another"
-        )
-    with atomic.explaining_os_errors(trace or svg or Path()):
-        if trace is not None:
-            atomic.write_text(trace, plain.dumps(chrome_trace(plan.ran, plan.resources)))
-        if svg is not None:
-            atomic.write_text(svg, timeline_svg(plan.ran, plan.resources, max(one.end for one in plan.ran), plan.name))
+    plan = with_timeline(plans, number)
+    if trace is not None:
+        atomic.write_text(trace, plain.dumps(chrome_trace(plan.ran, plan.resources)))
+    if svg is not None:
+        atomic.write_text(svg, timeline_svg(plan.ran, plan.resources, max(one.end for one in plan.ran), plan.name))

@@ -2,11 +2,13 @@
 
 What a prediction leaves out is in part a share of everything (processes that disturb each other) and in part the same for every step
 (Python's own time, waking up): `measured = times x predicted + plus`. Both are fitted where jobs of unlike size were measured, by least
-squares of the relative error; elsewhere it is the median of the ratios, and `plus` is 0.
+squares of the relative error; elsewhere it is the median of the ratios, and `plus` is 0. A job far from all that were measured is never
+corrected by more, or by less, than any of these was.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -20,11 +22,15 @@ NARROW, WIDE = 0.3, 3.0  # beyond these it is no correction but a mistake somewh
 
 @dataclass(frozen=True)
 class Correction:
+    """`least` and `most`: of what is measured over what was predicted."""
+
     times: float = 1.0
     plus: float = 0.0  # seconds
+    least: float = 0.0
+    most: float = math.inf
 
     def __call__(self, predicted: float) -> float:
-        return self.times * predicted + self.plus
+        return min(self.most * predicted, max(self.least * predicted, self.times * predicted + self.plus))
 
 
 NONE: Final = Correction()
@@ -47,4 +53,5 @@ def correction(pairs: Sequence[tuple[float, float]]) -> Correction | None:
     if whole <= 0:
         return Correction(ratio)
     times, plus = (yy * x - xy * y) / whole, (xx * y - xy * x) / whole
-    return Correction(times, plus) if plus >= 0 and NARROW <= times <= WIDE else Correction(ratio)
+    ratios = [measured / predicted for predicted, measured in pairs]
+    return Correction(times, plus, min(ratios), max(ratios)) if plus >= 0 and NARROW <= times <= WIDE else Correction(ratio)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from laminar.core.errors import LaminarError
 from laminar.plan.plan import WORDS, Plan
 from laminar.plan.price import Pricer, Refused
 
@@ -13,21 +14,21 @@ def seconds(value: float) -> str:
     return f"{1e6 * value:.0f} us" if value < 1e-4 else f"{1e3 * value:.2f} ms" if value < 1 else f"{value:.2f} s"
 
 
-def conclusion(plans: Sequence[Plan]) -> str:
-    """What to do, in a sentence."""
+def conclusion(plans: Sequence[Plan], left_out: int = 0) -> str:
+    """What to do, in a sentence. `left_out`: plans that there was no time for."""
     best = plans[0]
     solo = next((plan for plan in plans if plan.kind == "solo"), None)  # with the best batch for it
     if best.kind == "solo":
-        others = [plan for plan in plans if plan.kind != "solo" and plan.batch == best.batch]
+        others = sorted((plan for plan in plans if plan.kind != "solo"), key=lambda plan: plan.batch != best.batch)
         if not others:
-            return "one process is all there is"
+            return "one process is all there was time to look at" if left_out else "one process is all there is"
         next_one = others[0]
         times = next_one.seconds_to_target / best.seconds_to_target
         return f"one process is fastest: {next_one.workers} workers ({next_one.kind}) would take {times:.2f}x as long"
     if solo is None:
         return f"{best.kind} with {best.workers} workers is fastest; one process has no room for the model"
     gain = solo.seconds_to_target / best.seconds_to_target
-    return f"{best.kind} with {best.workers} workers is fastest: {gain:.2f}x of one process"
+    return f"{best.kind} with {best.workers} workers is fastest: {gain:.2f}x as fast as one process"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,19 @@ def path(plan: Plan, most: int = 8) -> list[tuple[str, float]]:
         name = f"{WORDS.get(ran.task.kind, ran.task.kind)}: {ran.task.name}" if ran.task.name else WORDS.get(ran.task.kind, ran.task.kind)
         found[name] = found.get(name, 0.0) + ran.end - ran.begin
     return sorted(found.items(), key=lambda one: -one[1])[:most]
+
+
+def with_timeline(plans: Sequence[Plan], number: int) -> Plan:
+    """The plan of this number, from 1. L008 if its workers make no steps at once, which is what a timeline shows."""
+    plan = plans[number - 1]
+    if not plan.ran:
+        other = next((i for i, one in enumerate(plans, 1) if one.ran), None)
+        raise LaminarError(
+            "L008",
+            f"plan {number} is {plan.kind}, which has no steps that all make at once, so there is no timeline",
+            hint=f"--plan {other} is the fastest that has one" if other else "--same-result offers only plans that have one",
+        )
+    return plan
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from laminar.plan.correction import Correction, correction
 from laminar.plan.ledger_check import Check, check
 
 VARIABLE: Final = "LAMINAR_LEDGER"
-TABLE: Final = "entries_1"  # another number where an entry has another form; the old ones stay beside it
+TABLE: Final = "entries_2"  # another number where an entry has another form; the old ones stay beside it
 PATIENCE: Final = 30.0  # seconds that another process may be writing
 NEWEST: Final = 20  # entries of a kind that a correction is made of, at most
 
@@ -44,6 +44,7 @@ class Entry:
     predicted_seconds: float  # and with them
     measured_seconds: float
     calibration: bool = False  # run in order to be corrected by it; so it says nothing about how good predictions are
+    quiet: bool = True  # nobody else was busy meanwhile
 
 
 _COLUMNS: Final = [field.name for field in dataclasses.fields(Entry)]
@@ -89,9 +90,14 @@ class Ledger:
 
         return self._mended(select)
 
-    def corrections(self, machine: str, torch: str) -> dict[tuple[str, int], Correction]:
-        """By kind of strategy and number of workers, what makes of a prediction what is measured on this machine."""
-        return corrections([one for one in self.all() if (one.machine, one.torch) == (machine, torch)])
+    def corrections(self, machine: str, torch: str, *, also_busy: bool = False) -> dict[tuple[str, int], Correction]:
+        """By kind of strategy and number of workers, what makes of a prediction what is measured on this machine.
+
+        What was measured while others were busy corrects nothing, unless that will do (`also_busy`) and there is nothing better.
+        """
+        found = [one for one in self.all() if (one.machine, one.torch) == (machine, torch)]
+        calm = corrections([one for one in found if one.quiet])
+        return corrections(found) | calm if also_busy else calm
 
     def check(self) -> Check:
         return check(self.all())
@@ -166,4 +172,5 @@ def _names() -> str:
 
 
 def _entry(row: Sequence[Any]) -> Entry:
-    return Entry(**{**dict(zip(_COLUMNS, row, strict=True)), "calibration": bool(row[-1])})
+    found = dict(zip(_COLUMNS, row, strict=True))
+    return Entry(**{**found, "calibration": bool(found["calibration"]), "quiet": bool(found["quiet"])})

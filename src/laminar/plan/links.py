@@ -22,8 +22,7 @@ from typing import NamedTuple, TypeAlias
 from laminar.plan.simulate import endless, missing
 from laminar.plan.tasks import Key, Task
 
-# label, slot, resource (-1: none or several), seconds, those that come after it alone by their labels, slots of those that watch it
-Node: TypeAlias = tuple[bytes, int, int, float, list["Node"], list[int]]
+Node: TypeAlias = tuple[bytes, int, int, float]  # label, slot, resource (-1: none or several), seconds
 
 
 class Links:
@@ -37,7 +36,9 @@ class Links:
         self.after: list[tuple[int, ...]] = []
         self.ends: list[Callable[[list[float]], tuple[float, ...]]] = []  # of what it comes after, if these are several
         self.followers: list[int] = []  # how many come after it
-        self.watched: list[int] = []  # by those that come after several: the one of them that it watches
+        self.then: list[list[Node] | None] = []  # come after it alone, by their labels
+        self.watchers: list[list[int] | None] = []  # come after several, and watch it
+        self.watched: list[int] = []  # by those that come after several
         self.held: list[tuple[int, ...]] = []  # numbers of its resources
         self.roots: set[int] = set()  # come after nothing
         self.resources: dict[int, int] = {}  # their numbers, from 0
@@ -46,14 +47,16 @@ class Links:
         """A slot for a task that is not linked yet."""
         if self.spare:
             slot = self.spare.pop()
-            self.nodes[slot] = (label(key), *self.nodes[slot][1:])
+            self.nodes[slot] = (label(key), slot, -1, 0.0)
         else:
             slot = len(self.nodes)
-            self.nodes.append((label(key), slot, -1, 0.0, [], []))
+            self.nodes.append((label(key), slot, -1, 0.0))
             self.tasks.append(Task(key, 0.0, ()))
             self.after.append(())
             self.ends.append(itemgetter(0, 0))
             self.followers.append(0)
+            self.then.append(None)
+            self.watchers.append(None)
             self.watched.append(-1)
             self.held.append(())
         self.slots[key] = slot
@@ -70,17 +73,19 @@ class Links:
         except KeyError:
             raise missing(task, slots) from None
         held = self.held[slot] = tuple([number.setdefault(resource, len(number)) for resource in resources])
-        name, _, _, _, then, watching = self.nodes[slot]
-        node = self.nodes[slot] = (name, slot, held[0] if len(held) == 1 else -1, seconds, then, watching)
+        node = self.nodes[slot] = (self.nodes[slot][0], slot, held[0] if len(held) == 1 else -1, seconds)
         self.tasks[slot], self.after[slot] = task, after
         for before in after:
             self.followers[before] += 1
         if len(after) == 1:
-            insort(self.nodes[after[0]][4], node)
+            then = self.then[after[0]]
+            if then is None:
+                self.then[after[0]] = [node]
+            else:
+                insort(then, node)
         elif after:
             self.ends[slot] = itemgetter(*after)
-            self.watched[slot] = after[-1]
-            self.nodes[after[-1]][5].append(slot)
+            self.watch(slot, after[-1])
         else:
             self.roots.add(slot)
 
@@ -90,12 +95,24 @@ class Links:
         for before in after:
             self.followers[before] -= 1
         if len(after) == 1:
-            self.nodes[after[0]][4].remove(self.nodes[slot])
+            self.then[after[0]] = [node for node in self.then[after[0]] or () if node[1] != slot] or None
         elif after:
-            self.nodes[self.watched[slot]][5].remove(slot)
+            self.unwatch(slot)
         else:
             self.roots.discard(slot)
         self.after[slot] = ()
+
+    def watch(self, slot: int, other: int) -> None:
+        self.watched[slot] = other
+        watchers = self.watchers[other]
+        if watchers is None:
+            self.watchers[other] = [slot]
+        else:
+            watchers.append(slot)
+
+    def unwatch(self, slot: int) -> None:
+        other = self.watched[slot]
+        self.watchers[other] = [one for one in self.watchers[other] or () if one != slot] or None
 
     def ready(self, slot: int, end: Sequence[float]) -> float:
         """When all that it comes after has ended."""
@@ -121,11 +138,11 @@ class Paused(NamedTuple):
 
 def paused(links: Links, keep: Iterable[Node], ended: Sequence[float], cut: float) -> Paused:
     """`keep`: those that are ready before `cut`, in the order in which they are taken; they end as before."""
-    nodes, ends, watched = links.nodes, links.ends, links.watched
+    nodes, ends = links.nodes, links.ends
     end, free, last = [inf] * len(nodes), [0.0] * len(links.resources), 0.0
     found: list[tuple[float, Node]] = [(0.0, nodes[slot]) for slot in links.roots] if cut <= 0.0 else []
     watchers: list[list[int]] = []
-    for _, slot, resource, _, then, watching in keep:
+    for _, slot, resource, _ in keep:
         end[slot] = stop = ended[slot]
         if resource >= 0:
             free[resource] = stop
@@ -133,18 +150,17 @@ def paused(links: Links, keep: Iterable[Node], ended: Sequence[float], cut: floa
             for resource in links.held[slot]:
                 free[resource] = stop
             last = max(last, stop)
-        if stop >= cut:
+        if stop >= cut and (then := links.then[slot]):
             found += [(stop, node) for node in then]
-        if watching:
+        if watching := links.watchers[slot]:
             watchers.append(watching)
     for watching in watchers:
-        for other in watching[:]:
+        for other in watching:
             before = ends[other](end)
             ready = max(before)
             if ready == inf:
-                watching.remove(other)
-                watched[other] = links.after[other][before.index(inf)]
-                nodes[watched[other]][5].append(other)
+                links.unwatch(other)
+                links.watch(other, links.after[other][before.index(inf)])
             elif ready >= cut:
                 found.append((ready, nodes[other]))
     waiting: dict[float, list[Node]] = {}
@@ -156,7 +172,7 @@ def paused(links: Links, keep: Iterable[Node], ended: Sequence[float], cut: floa
 def resumed(links: Links, keep: list[Node], ended: Sequence[float], cut: float) -> tuple[list[Node], list[float], float]:
     """The order in which tasks are taken, when each ends, and when all have; tasks that wait for each other are left out. Given are those
     that are ready before `cut`, in order, and their ends."""
-    nodes, ends, watched, held = links.nodes, links.ends, links.watched, links.held
+    nodes, ends, held, then, watchers = links.nodes, links.ends, links.held, links.then, links.watchers
     end, free, waiting, heap, mixed, last = paused(links, keep, ended, cut)
     while heap:
         now = heappop(heap)
@@ -164,7 +180,7 @@ def resumed(links: Links, keep: list[Node], ended: Sequence[float], cut: float) 
         if now in mixed:
             batch.sort()
             mixed.remove(now)
-        for _, slot, resource, seconds, then, watching in batch:
+        for _, slot, resource, seconds in batch:
             if resource >= 0:
                 stop = free[resource]
                 if stop < now:
@@ -182,24 +198,24 @@ def resumed(links: Links, keep: list[Node], ended: Sequence[float], cut: float) 
                 if stop > last:
                     last = stop
             end[slot] = stop
-            if then:
+            alone = then[slot]
+            if alone is not None:
                 if stop in mixed:
-                    waiting[stop] += then
+                    waiting[stop] += alone
                 elif stop in waiting:
-                    waiting[stop] = waiting[stop] + then
+                    waiting[stop] = waiting[stop] + alone
                     mixed.add(stop)
                 else:
-                    waiting[stop] = then
+                    waiting[stop] = alone
                     heappush(heap, stop)
-            if watching:
-                moved = False
+            watching = watchers[slot]
+            if watching is not None:
                 for other in watching:
                     before = ends[other](end)
                     ready = max(before)
                     if ready == inf:
-                        watched[other] = links.after[other][before.index(inf)]
-                        nodes[watched[other]][5].append(other)
-                        moved = True
+                        links.unwatch(other)
+                        links.watch(other, links.after[other][before.index(inf)])
                     elif ready in mixed:
                         waiting[ready].append(nodes[other])
                     elif ready in waiting:
@@ -208,8 +224,6 @@ def resumed(links: Links, keep: list[Node], ended: Sequence[float], cut: float) 
                     else:
                         waiting[ready] = [nodes[other]]
                         heappush(heap, ready)
-                if moved:
-                    watching[:] = [other for other in watching if watched[other] == slot]
             if stop == now and now in waiting:  # took no time: what is ready by it may come before the rest by its key
                 done = batch.index(nodes[slot]) + 1
                 rest = batch[done:]

@@ -35,7 +35,7 @@ class Refused:
 
     strategy: AnyStrategy
     why: str
-    memory: int = 0  # bytes that it would take, where that is why
+    memory: int = 0  # bytes that it would take on one node, where that is why
 
 
 @final
@@ -66,8 +66,8 @@ class Pricer:
         return Places(self.machine, self.known.machine(how.workers), how.workers)
 
     def threads(self, workers: int) -> int:
-        """That each of so many processes has."""
-        return self._threads or max(1, self.machine.nodes[0].cores // workers)
+        """That each of so many processes has; no more than there are cores where passes are measured: beyond those they only get slower."""
+        return self._threads or max(1, min(self.machine.nodes[0].cores // workers, self.known.machine(workers).cores))
 
     def price(self, how: AnyStrategy, batch: int) -> Plan | Refused:
         self.priced += 1
@@ -109,7 +109,7 @@ class Pricer:
             ran = tuple(taken.timeline.ran)
             sent, staleness, names = made.bytes, made.staleness, made.names
         if (most := self._too_much(places, memory)) is not None:
-            return Refused(how, most, memory)
+            return Refused(how, *most)
         job = self.known.job()
         factor = self._steps_factor(how, batch, staleness, made.used if isinstance(made, Paced) else 1.0)
         return Plan(
@@ -136,9 +136,11 @@ class Pricer:
             return self._steps.factor(batch, self._base, every=every, workers=how.workers)
         return self._steps.factor(batch, self._base, staleness=staleness, quorum=max(used, 0.01))
 
-    def _too_much(self, places: Places, memory: int) -> str | None:
+    def _too_much(self, places: Places, memory: int) -> tuple[str, int] | None:
+        """A node that has no room for its workers, in words, and the bytes that they need there."""
         for node, count in Counter(places.node).items():
             there = places.machine.nodes[node]
             if count * memory > there.memory:
-                return f"{count} x {memory / 1e9:.2f} GB of memory on {there.name}, which has {there.memory / 1e9:.2f} GB"
+                said = f"{count} x {memory / 1e9:.2f} GB of memory on {there.name}, which has {there.memory / 1e9:.2f} GB"
+                return said, count * memory
         return None

@@ -116,7 +116,7 @@ class _Reader:
         self.text, self.file, self.raw = text, file, raw
 
     def where(self, steps: Steps) -> str:
-        return f"{self.file}:{line_of(self.text, steps) or 1}"
+        return f"{self.file}:{line_of(self.text, steps) or line_of(self.text, (*steps, 0)) or 1}"
 
     def refuse(self, steps: Steps, said: str, hint: str) -> NoReturn:
         raise LaminarError("L013", f"{self.where(steps)}: {said}", hint=hint)
@@ -142,6 +142,10 @@ class _Reader:
             name = missing[1]
             self.refuse(steps, f"{title} has no '{name}', which it needs", f"add {_FORM.get(name, name + ' = …')}; {PAGE} lists every key")
         value = self._value(steps)
+        if steps == ("node",) and isinstance(value, dict):
+            self.refuse(steps, "[node] is one table, but there may be several nodes", "write [[node]], with two brackets")
+        if steps in _TABLES and isinstance(value, list):
+            self.refuse(steps, f"{title} is a list, but there can be only one", f"write {title}, with one bracket")
         written = f" (found {_toml(value)})" if not isinstance(value, dict | list) else ""
         self.refuse(steps, f"{_dotted(steps)}: {in_toml_words(said)}{written}", f"{PAGE} shows every key with its type")
 

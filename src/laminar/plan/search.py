@@ -37,6 +37,7 @@ class Walked:
     """A search over the modules of a mesh."""
 
     mesh: dict[str, int]
+    split: dict[str, str]  # that all modules had before
     evaluated: int
     space: int
     gain: float  # of the mesh's own table over the best one
@@ -153,7 +154,7 @@ class Search:
             self._pricer.priced += best.evaluated
             chosen = choices.strategy(how, best.state)
             gain = plan.raw_seconds / best.cost
-            self.found.walked.append(Walked(dict(how.mesh), best.evaluated, best.space, gain, whole))
+            self.found.walked.append(Walked(dict(how.mesh), dict(how.split), best.evaluated, best.space, gain, whole))
             if chosen != how and gain > 1.0:
                 self._add(self._pricer.price(chosen, batch))
 
@@ -170,7 +171,7 @@ class Search:
 
 def no_time(budget: float, ways: int) -> LaminarError:
     some = f", of {ways} that there are" if ways else ""
-    return LaminarError("L015", f"no plan was priced in {budget:g} seconds{some}", hint=f"--budget {max(10, round(10 * budget))}")
+    return LaminarError("L015", f"no plan was priced in {budget:g} seconds{some}", hint=f"--budget {max(10.0, 10 * budget):.0f}")
 
 
 def no_room(why: str, biggest: Sequence[tuple[str, int]]) -> LaminarError:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from laminar.core import digest
+from laminar.core import digest, project_code
 from laminar.core.errors import LaminarError
 from laminar.data.dataset import Dataset
 from laminar.data.opened_files import recording_opened_files
@@ -80,7 +80,8 @@ def make(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, da
 
 def _unseen(factory: str, files: list[str], root: Path) -> list[str]:
     """A factory may read files of the project, but their content is in no key: worth a word."""
-    mine = [Path(f).relative_to(root).as_posix() for f in files if Path(f).is_relative_to(root) and ".laminar" not in Path(f).parts]
+    own = [Path(f) for f in files if ".laminar" not in Path(f).parts and not project_code.is_code(Path(f))]
+    mine = [path.relative_to(root).as_posix() for path in own if path.is_relative_to(root)]
     return [f"{factory} reads {', '.join(mine)}, whose content is not part of the key: give it through args"] if mine else []
 
 

@@ -107,6 +107,18 @@ def test_what_is_always_disturbed_is_refused_or_marked() -> None:
     assert quiet(clock, even_if_busy=True).during(lambda: clock.sleep(1.0)) == (None, False)
 
 
+def test_work_that_cannot_wait_is_done_once_and_marked() -> None:
+    for busy, calm in (((0.0, 1e9), False), ((5.0, 6.0), True)):
+        clock, turns = Clock(busy), list[int]()
+
+        def work(clock: Clock = clock, turns: list[int] = turns) -> None:
+            clock.sleep(1.0)
+            turns.append(1)
+
+        assert quiet(clock).beside(work) == (None, calm)
+        assert (turns, clock.now) == ([1], 1.0)
+
+
 def test_it_does_not_look_again_at_once() -> None:
     clock = Clock()
     made = quiet(clock)

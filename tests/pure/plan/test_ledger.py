@@ -26,14 +26,14 @@ def entries(kind: str, ratios: list[float], workers: int = 2) -> list[Entry]:
 
 def test_what_was_added_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "new" / "ledger.sqlite"
-    written = [ENTRY, replace(ENTRY, kind="mesh", calibration=True, layer="Größe '; --")]
+    written = [ENTRY, replace(ENTRY, kind="mesh", calibration=True, quiet=False, layer="Größe '; --")]
     ledger = Ledger.open(path)
     for entry in written:
         ledger.add(entry)
     ledger.close()
     again = Ledger.open(path)
     assert again.all() == written
-    assert again.all()[1].calibration is True
+    assert again.all()[1].calibration is True and again.all()[1].quiet is False
     again.close()
 
 
@@ -140,12 +140,31 @@ def test_what_is_a_share_and_what_is_the_same_for_every_step_are_told_apart() ->
     assert less is not None and less.plus == 0.0
 
 
+def test_a_job_far_from_all_others_is_corrected_by_no_more_than_any_of_them() -> None:
+    found = correction([(0.016, 0.020), (0.060, 0.062), (0.270, 0.272)])
+    assert found is not None and found.plus > 0.001, "so much, and a step of a millisecond would look several times as long"
+    assert found(0.001) == pytest.approx(0.001 * 20 / 16)
+    assert found(0.030) == pytest.approx(found.times * 0.030 + found.plus)
+    assert found(10.0) == pytest.approx(10.0 * 272 / 270)
+
+
 def test_corrections_are_of_this_machine_and_this_torch(tmp_path: Path) -> None:
     ledger = Ledger.open(tmp_path / "l.sqlite")
     for entry in (*[replace(ENTRY, machine="m2")] * 3, *[replace(ENTRY, torch="2.14.0")] * 3, *[replace(ENTRY, calibration=True)] * 2):
         ledger.add(entry)
     assert ledger.corrections("m1", "2.13.0")["sync", 2](1.0) == pytest.approx(1.2)
     assert ledger.corrections("m3", "2.13.0") == {}
+    ledger.close()
+
+
+def test_what_a_busy_machine_took_corrects_only_who_asked_for_it_and_has_nothing_better(tmp_path: Path) -> None:
+    ledger = Ledger.open(tmp_path / "l.sqlite")
+    busy = replace(ENTRY, measured_seconds=0.030, quiet=False)
+    for entry in (*[ENTRY] * 2, *[busy] * 5, *[replace(busy, kind="mesh")] * 2):
+        ledger.add(entry)
+    calm, all_of_them = (ledger.corrections("m1", "2.13.0", also_busy=also) for also in (False, True))
+    assert {what: made(1.0) for what, made in calm.items()} == {("sync", 2): pytest.approx(1.2)}
+    assert {what: made(1.0) for what, made in all_of_them.items()} == {("sync", 2): pytest.approx(1.2), ("mesh", 2): pytest.approx(3.0)}
     ledger.close()
 
 

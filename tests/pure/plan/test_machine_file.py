@@ -115,6 +115,18 @@ def test_a_mistake_is_named_with_its_line(written: str, instead: str, says: list
         assert said in message
 
 
+@pytest.mark.parametrize(
+    ("text", "where", "fix"),
+    [
+        ('name = "lab"\n[node]\ncores = 2\nmemory = "8GB"\n', "lab.toml:2: [node]", "[[node]], with two brackets"),
+        (LAB.replace("[link]", "[[link]]"), "lab.toml:15: [link] is a list", "[link], with one bracket"),
+    ],
+)
+def test_one_bracket_for_two_and_two_for_one(text: str, where: str, fix: str) -> None:
+    error = refused(text)
+    assert error.message.startswith(where) and fix in error.hint
+
+
 def test_several_nodes_need_a_link() -> None:
     message = refused('[[node]]\ncount = 4\ncores = 2\nmemory = "8GB"\n').message
     assert message == "lab.toml:1: 4 nodes and no [link] between them"

@@ -54,6 +54,13 @@ def test_one_process_takes_what_was_measured() -> None:
     assert priced(Solo()).step_seconds == pytest.approx(compute + job.loop + job.step(4 * job.parameters))
 
 
+def test_a_node_with_more_cores_than_there_are_here_has_no_more_threads_than_can_be_measured() -> None:
+    known = MadeUp(machine_facts=facts(cores=2))
+    assert [Pricer(known, machine(cores=cores), STEPS, base_batch=64).threads(1) for cores in (1, 2, 8)] == [1, 2, 2]
+    assert Pricer(known, machine(cores=8), STEPS, base_batch=64).threads(4) == 2
+    assert Pricer(known, machine(cores=8), STEPS, base_batch=64, threads=4).threads(1) == 4  # the recipe says so
+
+
 def test_sync_halves_what_can_be_halved() -> None:
     calm = MadeUp(machine_facts=facts(spread=0.0))
     job, size = calm.job(), 4 * calm.job().parameters

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +75,15 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path, damage: str) -> None:
     assert [one.name for one in tmp_path.glob("*.damaged-*")]
     with Kept(path) as kept:
         assert (kept.get(KEY), kept.notes) == (1, [])
+
+
+def test_a_value_that_cannot_be_read_is_measured_again(tmp_path: Path) -> None:
+    with Kept(tmp_path / "p.sqlite") as kept:
+        kept.put(KEY, 1)
+        with contextlib.closing(sqlite3.connect(tmp_path / "p.sqlite")) as other, other:
+            other.execute("UPDATE measured_1 SET value = '{half of it'")
+        assert kept.get(KEY) is None
+        assert kept.measured(KEY, lambda: 2) == 2 == kept.get(KEY)
 
 
 def test_a_place_that_cannot_be_used_is_no_reason_to_fail(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from laminar.core.errors import LaminarError
 from laminar.plan.anneal import anneal, try_all
 from laminar.plan.candidates import Space, candidates
 from laminar.plan.cuts import cut_by_speed, module_costs
-from laminar.plan.explain import conclusion, differences, path, turning_points
+from laminar.plan.explain import conclusion, differences, path, turning_points, with_timeline
 from laminar.plan.machine import Machine, Node, Stragglers
 from laminar.plan.places import Places
 from laminar.plan.plan import Plan
@@ -88,6 +88,7 @@ def test_too_little_memory_names_the_largest_tensors() -> None:
     with pytest.raises(LaminarError) as caught:
         searched(MadeUp(width=2048), machine(memory=120_000_000))
     assert caught.value.code == "L014" and "a.weight 16.8 MB" in caught.value.message
+    assert "needs least would take 1 x " in caught.value.message  # two halves of it need more than one whole
 
 
 def test_a_model_that_fits_only_when_split_is_split() -> None:
@@ -99,6 +100,19 @@ def test_a_model_that_fits_only_when_split_is_split() -> None:
 def test_a_budget_that_ends_leaves_plans_out_and_says_so() -> None:
     found = searched(MadeUp(), clock=Clock(1.0), budget=10.0)
     assert found.left_out > 0 and found.plans
+
+
+def test_one_process_is_not_called_all_there_is_where_there_was_no_time_for_more() -> None:
+    found = searched(MadeUp(), clock=Clock(20.0), budget=10.0)
+    assert [plan.kind for plan in found.plans] == ["solo"]
+    assert conclusion(found.plans, found.left_out) == "one process is all there was time to look at"
+    assert conclusion(searched(MadeUp(), workers=1).plans) == "one process is all there is"
+
+
+def test_one_process_with_another_batch_is_compared_with_what_there_is() -> None:
+    plans = searched(MadeUp(row=0.00001 * MS), only_same=True).plans
+    solo, others = next(plan for plan in plans if plan.kind == "solo"), [plan for plan in plans if plan.kind != "solo"]
+    assert conclusion([dataclasses.replace(solo, batch=7), *others]).startswith("one process is fastest: ")
 
 
 def test_other_batches_are_tried_and_need_other_numbers_of_steps() -> None:
@@ -138,6 +152,7 @@ def test_tables_of_modules_by_a_walk_as_good_as_all_of_them_and_priced_by_edits(
 def test_the_search_finds_tables_for_single_modules() -> None:
     found = searched(MadeUp(row=0.05 * MS, width=64), only_same=True)
     assert found.walked and found.walked[0].whole and found.walked[0].gain >= 1.0
+    assert found.walked[0].mesh and found.walked[0].split  # two meshes of one shape can be told apart
 
 
 def test_one_of_each_kind_is_tried_for_real() -> None:
@@ -153,6 +168,15 @@ def test_an_explanation_has_the_critical_path_and_what_differs() -> None:
     found = differences(first, second)
     assert found[0].what == "backward" and found[0].more > 0
     assert sum(one.second for one in found) == pytest.approx(second.raw_seconds)
+
+
+def test_a_plan_without_a_timeline_names_the_fastest_that_has_one() -> None:
+    plans = searched(MadeUp(row=0.1 * MS)).plans
+    apart = next(i for i, plan in enumerate(plans, 1) if plan.kind == "averaging")
+    with pytest.raises(LaminarError, match=f"plan {apart} is averaging") as caught:
+        with_timeline(plans, apart)
+    other = int(caught.value.hint.split()[1])
+    assert with_timeline(plans, other) is plans[other - 1] and not any(plan.ran for plan in plans[: other - 1])
 
 
 def test_what_would_change_the_answer() -> None:

@@ -16,6 +16,7 @@ from laminar.parallel.split.rules import Rules
 from laminar.parallel.stages.measure import Cost
 from laminar.parallel.stages.prepare import in_stages
 from laminar.plan.known import Known
+from laminar.plan.profile.loop_trial import loop_gap
 from laminar.plan.profile.measure import Profile
 from laminar.plan.profile.noise import noise_scale
 from laminar.plan.profile.passes import module_pass
@@ -129,6 +130,14 @@ def test_other_weights_are_another_noise_and_the_same_of_all_else(tmp_path: Path
     found = profile(other, path)
     found.job()
     assert found.meter.measured == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"rows": 20, "batch": 64}, {"accumulate": 4, "clip": 0.1, "optimizer": "sgd", "momentum": 0.9}])
+def test_what_a_loop_does_beside_passes_takes_some_time_and_not_long(tmp_path: Path, options: dict[str, Any]) -> None:
+    one = made("mlp", tmp_path, **options)
+    with as_in_training(1):
+        assert 1e-6 < loop_gap(one, SHORT) < 0.1
+    assert not list(tmp_path.iterdir())
 
 
 def noisy(noise: float, folder: Path) -> Job:

@@ -168,6 +168,12 @@ class Quiet:
         assert busy is not None
         raise busy
 
+    def beside(self, work: Callable[[], T]) -> tuple[T, bool]:
+        """What it gives, done once, and whether it was quiet meanwhile: for work that others do not delay."""
+        before = self._read()
+        found = work()
+        return found, refusal(compare(before, self._read(), os.getpid()), self._limit) is None
+
     def wait(self) -> bool:
         """Until nobody else is busy: L609 after some seconds. False: somebody is, and that is no matter."""
         before = self._read()

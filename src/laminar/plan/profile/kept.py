@@ -54,9 +54,14 @@ class Kept:
         return cls(default_path() if path is None else path)
 
     def get(self, key: Key, *, also_busy: bool = False) -> Any | None:
-        """None: it was not measured. `also_busy`: what was measured on a busy machine will do."""
+        """None: it was not measured, or cannot be read. `also_busy`: what was measured on a busy machine will do."""
         found = self._ask(f"SELECT value, quiet FROM {TABLE} WHERE key = ?", (_text(key),))
-        return json.loads(found[0][0]) if found and (found[0][1] or also_busy) else None
+        if not found or not (found[0][1] or also_busy):
+            return None
+        try:
+            return json.loads(found[0][0])
+        except ValueError:  # somebody else wrote that
+            return None
 
     def put(self, key: Key, value: Any, *, quiet: bool = True) -> None:
         """`value`: whatever JSON can say. One of a quiet machine is never replaced by one of a busy one."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from torch import Tensor
+from torch import Tensor, nn
 
 from laminar.data.dataset import Dataset, Split
 from laminar.plan.profile.timing import Effort
@@ -26,14 +26,14 @@ STEPS: Final = 24
 def loop_gap(job: Job, effort: Effort) -> float:
     """Seconds from the end of a backward pass until the next forward pass begins: the optimizer, and all that a loop does beside. By
     training for some steps, in a folder of its own."""
-    recipe = job.recipe
     steps = max(4, min(STEPS, int(STEPS * effort.steps / 0.25)))
-    rows = min(len(job.data.train), steps * recipe.batch)
+    batch = min(job.recipe.batch, max(2, len(job.data.train) // 8))  # of a few samples, too, there are to be some steps
+    rows = min(len(job.data.train), steps * batch)
     marks: list[tuple[str, float]] = []
     clock = time.perf_counter
 
-    def began(*_: Any) -> None:
-        marks.append(("forward", clock()))
+    def began(module: nn.Module, _: Any) -> None:
+        marks.append(("forward" if module.training else "test", clock()))
 
     def ended(_: Tensor) -> None:
         marks.append(("backward", clock()))
@@ -42,18 +42,18 @@ def loop_gap(job: Job, effort: Effort) -> float:
         handles: list[Any] = [job.fit_route.module.register_forward_pre_hook(began)]
         handles += [one.register_post_accumulate_grad_hook(ended) for one in trainable(job.model).values()]  # type: ignore[no-untyped-call]
         try:
-            train(_short(job, rows, Path(folder)))
+            train(_short(job, rows, batch, Path(folder)))
         finally:
             for handle in handles:
                 handle.remove()
     pairs = itertools.pairwise(marks)
     gaps = [then - before for (what, before), (next_, then) in pairs if (what, next_) == ("backward", "forward")]
-    return statistics.median(gaps[:-1] or gaps) if gaps else 0.0  # behind the last step comes the test
+    return statistics.median(gaps) if gaps else 0.0
 
 
-def _short(job: Job, rows: int, folder: Path) -> Job:
+def _short(job: Job, rows: int, batch: int, folder: Path) -> Job:
     """The same job on a part of its samples, for two epochs."""
-    calm = {"lr": 1e-9, "warmup": 0, "schedule": "constant", "checkpoint_seconds": 1e6}
+    calm = {"batch": batch, "accumulate": 1, "lr": 1e-9, "warmup": 0, "schedule": "constant", "checkpoint_seconds": 1e6}
     recipe = msgspec.structs.replace(job.recipe, epochs=2, threads=1, strategy=None, target=None, patience=None, **calm)
     tests = min(len(job.data.test), 8)
     data = Dataset(

@@ -103,6 +103,11 @@ class Profile:
         return f"{here.processor}, {here.cores} cores, {round(here.memory / 2**30)} GiB"
 
     @property
+    def quiet(self) -> Quiet:
+        """Is anybody else busy here?"""
+        return self.meter.quiet
+
+    @property
     def torch_version(self) -> str:
         return torch_version()
 

@@ -16,6 +16,7 @@ from typing import Final, final
 
 import msgspec
 
+from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, read
 from laminar.parallel.run import run
 from laminar.plan.ledger import Entry, Ledger
@@ -37,6 +38,7 @@ WORTH: Final = 4.0  # training must take so many times as long as trying
 class Choice:
     plan: Plan
     tried: tuple[tuple[Plan, Tried | None], ...] = ()
+    failed: tuple[str, ...] = ()  # plans that could not be run, and why
 
     @property
     def why(self) -> str:
@@ -45,7 +47,8 @@ class Choice:
         seen = next((tried for plan, tried in self.tried if plan is self.plan and tried is not None), None)
         measured = f", measured {1e3 * seen.seconds:.2f} ms" if seen is not None else ""
         against = [plan.name for plan, _ in self.tried if plan is not self.plan]
-        return f"auto chose {self.plan.name}: {predicted}{measured}" + (f"; tried against {', '.join(against)}" if against else "")
+        beside = f"; tried against {', '.join(against)}" if against else ""
+        return f"auto chose {self.plan.name}: {predicted}{measured}{beside}" + "".join(f"; {one}" for one in self.failed)
 
 
 @final
@@ -64,24 +67,34 @@ class Auto:
         with closing(Ledger.open()) as ledger, Profile.open(job, tell=tell, even_if_busy=True) as profile:
             planned = plan_job(job, profile, ledger, Wishes(workers=self._workers, only_same=True), tell=tell)
             choice = self.choose(job, description, planned, profile, ledger, tell)
-            emit({"event": "note", "layer": job.name, "why": choice.why, "t": job.clock.now()})
+            for why in (*planned.notes, choice.why):
+                emit({"event": "note", "layer": job.name, "why": why, "t": job.clock.now()})
             job.recipe = msgspec.structs.replace(job.recipe, strategy=choice.plan.strategy)
-            trained = run(job, description.with_recipe(job.recipe), emit)
+            trained, quiet = profile.quiet.beside(lambda: run(job, description.with_recipe(job.recipe), emit))
             trained.notes.insert(0, choice.why)
             if (seconds := _of_run(job)) is not None:
-                ledger.add(entry(job, profile, choice.plan, seconds))
+                try:
+                    ledger.add(entry(job, profile, choice.plan, seconds, quiet=quiet))
+                except LaminarError as error:  # what was learned is worth more than that
+                    trained.notes.append(error.message)
         return trained
 
     def choose(self, job: Job, description: Description, planned: Planned, profile: Profile, ledger: Ledger, tell: Tell) -> Choice:
         best = cheapest_same(planned.found.plans)[:TOP]
         if len(best) == 1 or not self._pays(best):
             return Choice(best[0])
-        tried = []
+        tried, failed = list[tuple[Plan, Tried | None]](), list[LaminarError]()
         for number, plan in enumerate(best):
             tell(f"trying {plan.kind}", number, len(best))
-            tried.append((plan, try_plan(job, description, profile, ledger, plan)))
+            try:
+                tried.append((plan, try_plan(job, description, profile, ledger, plan)))
+            except LaminarError as error:  # too little shared memory, say: another one may do
+                failed.append(error)
+        if not tried:
+            raise failed[0]
         seen = [(one.seconds, number) for number, (_, one) in enumerate(tried) if one is not None]
-        return Choice(tried[min(seen)[1]][0] if seen else best[0], tuple(tried))
+        said = tuple(f"one could not be run: {error.message}" for error in failed)
+        return Choice(tried[min(seen)[1] if seen else 0][0], tuple(tried), said)
 
     def _pays(self, best: Sequence[Plan]) -> bool:
         if self._verify is not None:
@@ -92,15 +105,15 @@ class Auto:
 def try_plan(
     job: Job, description: Description, profile: Profile, ledger: Ledger, plan: Plan, *, calibration: bool = False
 ) -> Tried | None:
-    """Run it for some steps, and write down how long they took."""
+    """Run it for some steps, and write down how long they took. L609 if others are busy, and that matters."""
     recipe = msgspec.structs.replace(job.recipe, batch=plan.batch)
-    found = trial(dataclasses.replace(job, recipe=recipe), description, plan.strategy)
+    found, quiet = profile.quiet.during(lambda: trial(dataclasses.replace(job, recipe=recipe), description, plan.strategy))
     if found is not None:
-        ledger.add(entry(job, profile, plan, found.seconds, calibration=calibration))
+        ledger.add(entry(job, profile, plan, found.seconds, calibration=calibration, quiet=quiet))
     return found
 
 
-def entry(job: Job, profile: Profile, plan: Plan, measured: float, *, calibration: bool = False) -> Entry:
+def entry(job: Job, profile: Profile, plan: Plan, measured: float, *, calibration: bool = False, quiet: bool = True) -> Entry:
     return Entry(
         when=time.time(),
         machine=profile.machine_name,
@@ -115,11 +128,12 @@ def entry(job: Job, profile: Profile, plan: Plan, measured: float, *, calibratio
         predicted_seconds=plan.step_seconds,
         measured_seconds=measured,
         calibration=calibration,
+        quiet=quiet,
     )
 
 
 def _of_run(job: Job) -> float | None:
-    """Seconds of a step of the run that has just ended: of its epochs but the first."""
+    """Seconds of a batch of the run that has just ended: of its epochs but the first."""
     rates = [event["samples_per_second"] for event in read(job.folder / EVENTS) if event["event"] == "epoch"]
     later = sorted(rates[1:])
-    return job.recipe.batch / later[len(later) // 2] if later and later[len(later) // 2] > 0 else None
+    return min(job.recipe.batch, len(job.data.train)) / later[len(later) // 2] if later and later[len(later) // 2] > 0 else None

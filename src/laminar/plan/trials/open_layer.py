@@ -17,6 +17,7 @@ from laminar.stack.open_job import Description, prepare_job
 from laminar.stack.parents import resolve
 from laminar.stack.plan import fingerprint_folder
 from laminar.stack.read import StackFile, parent_of
+from laminar.stack.specs import LayerSpec
 from laminar.store.store import Store
 from laminar.train.job import Job
 
@@ -33,10 +34,22 @@ def open_layer(file: StackFile, store: Store, name: str, emit: Emit = nowhere) -
             data = open_data(file.spec.data[layer.data], file.root, cache=fingerprint_folder(store))
         except LaminarError as error:
             raise located(error, file.where("data", layer.data, "source"), f"data.{layer.data}") from error
-        parent = resolve(file, store, layer, parent_of(file.spec, layer))
+        parent = _parent(file, store, layer)
         made = make(file, store, layer, parent, data)
         job = prepare_job(file, store, layer, made, data, store.run_folder(run), emit=emit).job
         yield job, Description(file, store.root, layer.name, parent, run)
+
+
+def _parent(file: StackFile, store: Store, layer: LayerSpec) -> str | None:
+    """The id that it stands on. A layer of the same file is there only when it was built."""
+    name = parent_of(file.spec, layer)
+    if any(one.name == name for one in file.spec.layer) and store.refs.get(f"{file.spec.stack.name}/{name}") is None:
+        raise LaminarError(
+            "L006",
+            f"{file.where_layer(layer.name, 'from')}: layer '{layer.name}' stands on '{name}', which is not built yet",
+            hint=f"laminar build {name}",
+        )
+    return resolve(file, store, layer, name)
 
 
 @contextlib.contextmanager

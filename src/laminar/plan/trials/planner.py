@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from laminar.core.clock import SYSTEM, Clock
+from laminar.core.figures import many
 from laminar.plan.candidates import Space
 from laminar.plan.explain import Turn, turning_points
 from laminar.plan.ledger import Ledger
@@ -52,11 +53,13 @@ class Planned:
 
 
 def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, clock: Clock = SYSTEM, tell: Tell = lambda *_: None) -> Planned:
-    if wishes.budget < LEAST_BUDGET:
+    if not wishes.budget >= LEAST_BUDGET:  # nor is nan a time
         raise no_time(wishes.budget, 0)
     if wishes.machine is not None:
         refuse_hopeless(job, wishes.machine)
-    recipe = job.recipe if wishes.batch is None else msgspec.structs.replace(job.recipe, batch=wishes.batch)
+    samples = len(job.data.train)
+    base = min(job.recipe.batch, samples)  # no batch has more rows than there are
+    recipe = msgspec.structs.replace(job.recipe, batch=min(wishes.batch or base, samples))
     facts = profile.job()
     here = this_machine(profile.machine(min(2, profile.cores)))
     machine = wishes.machine or here
@@ -66,21 +69,21 @@ def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, cloc
         profile,
         machine,
         steps,
-        base_batch=job.recipe.batch,
+        base_batch=base,
         threads=recipe.threads,
-        corrections=ledger.corrections(profile.machine_name, profile.torch_version),
+        corrections=ledger.corrections(profile.machine_name, profile.torch_version, also_busy=profile.quiet.even_if_busy),
     )
     space = Space(
         workers=workers,
         recipe=recipe,
-        samples=len(job.data.train),
+        samples=samples,
         dimensions=profile.dimensions(),
         several=not machine.one_node,
         branches=profile.branches(),
         stragglers=machine.stragglers.slow_share > 0 or machine.stragglers.spread > 0.3,
         only_same=wishes.only_same,
     )
-    batches = [] if wishes.batch is not None or wishes.only_same else _others(recipe.batch, len(job.data.train))
+    batches = [] if wishes.batch is not None or wishes.only_same else _others(recipe.batch, samples)
     search = Search(
         pricer,
         space,
@@ -91,10 +94,13 @@ def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, cloc
         clock=clock,
         tell=tell,
     )
-    notes = [f"the model is known as a whole only, and cannot be split: {profile.untraceable}"] if profile.untraceable else []
+    found = search.run()
+    notes = [*profile.notes, *ledger.notes]
     if recipe.accumulate > 1:
         notes.append(f"a step of {recipe.accumulate} batches is priced as that many steps")
-    return Planned(search.run(), pricer, machine, steps, tuple(notes))
+    if recipe.threads is None and machine.nodes[0].cores > profile.cores:
+        notes.append(f"a process is priced with {many(profile.cores, 'thread')} at most: there are no more cores here to measure it with")
+    return Planned(found, pricer, machine, steps, tuple(notes))
 
 
 def refuse_hopeless(job: Job, machine: Machine) -> None:

@@ -32,7 +32,7 @@ class Enough(KeyboardInterrupt):
 class Tried:
     """A strategy in real life."""
 
-    seconds: float  # of a step: until a batch is behind the team
+    seconds: float  # until a batch is behind the team, as plans have it
     steps: int  # that were looked at
     spread: float  # of what single stretches of it took, as a share
 
@@ -75,16 +75,16 @@ class Watch:
                 found.append((later - step, end - at))
         return found
 
-    def tried(self, samples: int) -> Tried | None:
-        """`samples`: of a step. None: it was too short to tell."""
+    def tried(self, batch: int, accumulate: int = 1) -> Tried | None:
+        """`batch`: samples of one; steps are of `accumulate` batches. None: it was too short to tell."""
         if len(self._epochs) > 2:
-            each = [samples / rate for rate in self._epochs[1:]]
+            each = [batch / rate for rate in self._epochs[1:]]
             return Tried(statistics.median(each), len(each), _spread(each))
         stretches = self._stretches()
         steps, spent = sum(one[0] for one in stretches), sum(one[1] for one in stretches)
         if not steps:
-            return Tried(samples / self._epochs[-1], 1, 0.0) if self._epochs else None
-        return Tried(spent / steps, steps, _spread([s / n for n, s in stretches]))
+            return Tried(batch / self._epochs[-1], 1, 0.0) if self._epochs else None
+        return Tried(spent / steps / accumulate, steps, _spread([s / n for n, s in stretches]))
 
 
 def _spread(each: list[float]) -> float:
@@ -108,4 +108,4 @@ def trial(job: Job, description: Description, how: AnyStrategy, *, watch: Watch 
         except KeyboardInterrupt:
             if not watch.ended:
                 raise
-    return watch.tried(recipe.step_batch)
+    return watch.tried(min(recipe.batch, len(job.data.train)), recipe.accumulate)

@@ -1,0 +1,70 @@
+"""What is planned for a job, from a profile that was made up: batches, and what the user is told of."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from laminar.core.errors import LaminarError
+from laminar.plan.ledger import Ledger
+from laminar.plan.machine import Machine, Node
+from laminar.plan.profile.measure import Profile
+from laminar.plan.trials.planner import Planned, Wishes, plan_job
+from laminar.train.job import Job
+from tests.pure.plan.made_up import MadeUp
+from tests.torch.plan.profile_jobs import calm, made
+
+
+class Known:
+    """A profile that nobody measured, of a model that cannot be split."""
+
+    cores, machine_name, torch_version, quiet = 4, "desk", "2", calm()
+
+    def __init__(self, notes: list[str]) -> None:
+        self.notes, made_up = notes, MadeUp()
+        self.job, self.machine, self.whole = made_up.job, made_up.machine, made_up.whole
+
+    def dimensions(self) -> list[str]:
+        return []
+
+    def modules(self) -> list[str]:
+        return []
+
+    def branches(self) -> int:
+        return 1
+
+
+def planned(job: Job, folder: Path, wishes: Wishes, notes: list[str] | None = None) -> Planned:
+    ledger = Ledger.open(folder / "ledger.sqlite")
+    try:
+        return plan_job(job, cast(Profile, Known(notes or [])), ledger, wishes)
+    finally:
+        ledger.close()
+
+
+def test_no_batch_has_more_rows_than_there_are_samples(tmp_path: Path) -> None:
+    found = planned(made("mlp", tmp_path, rows=200, batch=10_000), tmp_path, Wishes(workers=2, only_same=True))
+    assert {plan.batch for plan in found.found.plans} == {200}
+    assert all(plan.same_result for plan in found.found.plans)  # it is the batch that the recipe comes to
+
+
+def test_what_went_wrong_with_the_users_files_is_told(tmp_path: Path) -> None:
+    (tmp_path / "ledger.sqlite").write_bytes(b"no database" * 100)
+    notes = planned(made("mlp", tmp_path), tmp_path, Wishes(workers=2), notes=["profile.sqlite was damaged"]).notes
+    assert notes[0] == "profile.sqlite was damaged" and "ledger.sqlite was damaged" in notes[1]
+
+
+def test_that_threads_of_a_larger_machine_cannot_be_measured_is_told(tmp_path: Path) -> None:
+    lab = Machine((Node("lab", 16, 64 << 30),))
+    assert "with 4 threads at most" in planned(made("mlp", tmp_path), tmp_path, Wishes(machine=lab)).notes[0]
+    assert not planned(made("mlp", tmp_path, threads=1), tmp_path, Wishes(machine=lab)).notes
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0, math.nan])
+def test_a_budget_that_is_no_time(tmp_path: Path, budget: float) -> None:
+    with pytest.raises(LaminarError) as caught:
+        planned(made("mlp", tmp_path), tmp_path, Wishes(budget=budget))
+    assert caught.value.code == "L015" and caught.value.hint == "--budget 10"
