@@ -62,6 +62,7 @@ KINDS = {
     "L4": "Remotes",
     "L5": "The grid",
     "L6": "Training",
+    "L7": "Kernels",
     "L9": "Ours",
 }
 

@@ -92,6 +92,17 @@ def test_fragments(copy: Path, tmp_path: Path) -> None:
     assert min(strokes.metrics["accuracy"], head.metrics["accuracy"]) > 0.6  # chance is 1/3
 
 
+@pytest.mark.parametrize("copy", ["kernels"], indirect=True)
+def test_kernels(copy: Path, tmp_path: Path) -> None:
+    """As accurate as the same network, of the same weights, with torch's own modules."""
+    strokes, head = Stack.load(copy / "laminar.toml").build().layers
+    plain = shutil.copytree(copy, tmp_path / "plain", ignore=shutil.ignore_patterns(".laminar"))
+    (plain / "laminar.toml").write_text((copy / "laminar.toml").read_text().replace("classes = 5 }", 'classes = 5, by = "torch" }'))
+    for one, other in zip((strokes, head), Stack.load(plain / "laminar.toml").build().layers, strict=True):
+        assert one.metrics["accuracy"] > 0.9
+        assert abs(one.metrics["accuracy"] - other.metrics["accuracy"]) < 0.03
+
+
 @pytest.mark.parametrize("copy", ["on-a-tag"], indirect=True)
 def test_on_a_tag(copy: Path, tmp_path: Path) -> None:
     author = Session(tmp_path / "author", tmp_path / "home", inside=True)

@@ -13,6 +13,13 @@ from PIL import Image
 from laminar.cli.verbs import VERBS
 from tests.e2e.json_shapes import SHAPES, differences
 
+LEAKY = """void kernel(int i, int n, float slope, const float x[n], float y[n]) {
+    float v = x[i];
+    if (v < 0.0f) v = slope * v;
+    y[i] = v;
+}
+"""
+
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
@@ -26,6 +33,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     example.edit("laminar.toml", "lr = 0.01, seed = 0, threads = 1 }   # quick", "lr = 0.02, seed = 0, threads = 1 }")
     assert found.run("laminar build -q")[0] == 0
     write_sheets(example.root)
+    (example.root / "leaky.c").write_text(LEAKY)
     np.save(example.root / "sample.npy", np.zeros((1, 8, 8), np.uint8))
     assert found.run("laminar push ../shared head")[0] == 0
     assert found.run("laminar tag head~1 first:v1")[0] == 0
@@ -65,6 +73,10 @@ COMMANDS = {
     "data index": ["data index images --out index.json"],
     "data serve": [],  # runs until it is ended: tests/multi/data looks at what it prints
     "data pull": ["data pull sheets"],
+    "kernel check": ["kernel check leaky.c"],
+    "kernel run": ["kernel run leaky.c --param x=ones:4 --param slope=0.1"],
+    "kernel graph": ["kernel graph leaky.c"],
+    "kernel bench": ["kernel bench leaky.c --instances 100 --rounds 1"],
     "cluster check": ["cluster check --on agents --workers 2"],
     "cluster manifests": ["cluster manifests --workers 2 --image laminar:1 --store-claim store:/store"],
     "push": ["push ../shared head"],

@@ -6,7 +6,8 @@ neighbour that nobody reached does not. What runs at import time (calls, decorat
 counts for every module reached. Where names cannot be followed (`import *`, `globals()`, a module passed as a value) the whole
 module counts: too much is a needless training, too little would be a stale layer.
 
-Comments, formatting and docstrings do not count: definitions are compared as syntax trees.
+Comments, formatting and docstrings do not count: definitions are compared as syntax trees. The text of a kernel counts for what reads it
+by `laminar.kernel("leaky.c")` (kernel_files.py).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from laminar.core import digest
+from laminar.core.kernel_files import kernel_files, kernel_names, kernel_paths, kernel_text, only_reads_kernels
 
 WHOLE = "*"
 EVERY = "**"
@@ -48,6 +50,8 @@ def closure(module: str, symbol: str | None, root: Path) -> dict[str, str]:
         for key, text, uses in source.reach(wanted):
             found[f"{source.path}:{key}"] = digest.of_bytes(text.encode())
             todo.extend(uses)
+        for path, text in source.kernels(wanted):
+            found[path] = digest.of_bytes(text.encode())
     return dict(sorted(found.items()))
 
 
@@ -97,6 +101,7 @@ class _Source:
     modules: dict[str, str] = field(default_factory=dict)  # local name -> project module
     imported: dict[str, tuple[str, str]] = field(default_factory=dict)  # local name -> (project module, name in it)
     opaque: bool = False
+    loads: frozenset[str] = frozenset()  # names by which it calls laminar.kernel
     _texts: dict[int, str] = field(default_factory=dict)  # of statements, by their id
 
     def _text(self, statement: ast.stmt) -> str:
@@ -132,6 +137,16 @@ class _Source:
                 yield "__getattr__", wanted, [(self.name, WHOLE)]
             elif self.is_package and module_file(submodule, self.root):
                 yield wanted, "->" + submodule, [(submodule, WHOLE)]
+
+    def kernels(self, wanted: str) -> Iterator[tuple[str, str]]:
+        """(path, text) of kernels that `laminar.kernel("leaky.c")` reads in what `reach` gives."""
+        everything = wanted == WHOLE or self.opaque
+        named = [s for group in self.definitions.values() for s in group] if everything else self.definitions.get(wanted, [])
+        home = (self.root / self.path).parent
+        for statement in (*named, *self.always):
+            for given in kernel_files(statement, self.loads):
+                for file in kernel_paths(given, home, self.root):
+                    yield file.relative_to(self.root).as_posix() if file.is_relative_to(self.root) else file.name, kernel_text(file)
 
     def _uses(self, statement: ast.stmt) -> list[tuple[str, str]]:
         uses: list[tuple[str, str]] = []
@@ -197,6 +212,7 @@ def _parse(module: str, file: Path, root: Path, signature: tuple[int, int, int, 
         source.opaque = True
         source.always.append(ast.Expr(ast.Constant(file.read_bytes().hex()), lineno=1, col_offset=0))
         return source
+    source.loads = kernel_names(tree.body)
     for statement in tree.body:
         _file_statement(source, statement)
     return source
@@ -226,7 +242,8 @@ def _file_statement(source: _Source, statement: ast.stmt) -> None:
         for name in names:
             source.definitions.setdefault(name, []).append(statement)
         plain = not any(isinstance(n, ast.Attribute | ast.Subscript) for t in targets for n in ast.walk(t))
-        if not plain or (statement.value is not None and any(isinstance(n, ast.Call) for n in ast.walk(statement.value))):
+        calls = statement.value is not None and any(isinstance(n, ast.Call) for n in ast.walk(statement.value))
+        if not plain or (calls and not only_reads_kernels(statement, source.loads)):
             source.always.append(statement)
     elif not _is_inert(statement):
         source.always.append(statement)

@@ -7,6 +7,7 @@
       L3xx  the store                                 exit 3
       L4xx  remotes and peers                         exit 4
       L6xx  training                                  exit 6
+      L7xx  kernels                                   exit 2
       L9xx  a bug of ours                             exit 70
 
 A message says what happened, with the values; what was expected; and the hint is a command or an edit that fixes it.
@@ -91,6 +92,12 @@ CATALOGUE: Final[dict[str, str]] = {
     "L607": "too little shared memory for the workers",
     "L608": "no worker is left",
     "L609": "the machine is too busy to be measured",
+    # kernels
+    "L701": "a kernel that breaks a rule of the language",
+    "L702": "a kernel's parameters do not fit",
+    "L703": "a kernel that does something wrong as it runs",
+    "L704": "a kernel that does not end",
+    "L705": "a kernel without a derivative",
     # ours
     "L900": "a bug in Laminar",
 }
@@ -98,7 +105,7 @@ CATALOGUE: Final[dict[str, str]] = {
 DOCS: Final = "https://github.com/laminar-train/laminar/tree/main/docs"
 """As in pyproject.toml. An installed Laminar has no docs beside it."""
 
-_EXIT: Final[dict[str, int]] = {"L0": 2, "L1": 2, "L2": 2, "L3": 3, "L4": 4, "L5": 5, "L6": 6, "L9": 70}
+_EXIT: Final[dict[str, int]] = {"L0": 2, "L1": 2, "L2": 2, "L3": 3, "L4": 4, "L5": 5, "L6": 6, "L7": 2, "L9": 70}
 _EXIT_OF: Final[dict[str, int]] = {"L607": 2}  # more workers were asked for than the machine can hold: an edit helps
 
 

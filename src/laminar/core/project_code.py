@@ -62,6 +62,18 @@ def root_of(path: Path) -> Path | None:
     return next((project.root for project in _BY_PACKAGE.values() if path in project.read), None)
 
 
+def also_read(module: Path, file: Path) -> None:
+    """A module of a project read another file of it as it was imported: when that changes, the module is imported anew."""
+    for project in _BY_PACKAGE.values():
+        if module in project.read:
+            project.read[file] = digest.of_file(file)
+
+
+def is_code(file: Path) -> bool:
+    """Was it imported, or read as a kernel?"""
+    return any(file in project.read for project in _BY_PACKAGE.values())
+
+
 def _project(root: Path) -> _Project:
     known = _PROJECTS.get(root)
     if known is not None and not known.stale():

@@ -2,7 +2,8 @@
 
 A name allows all overloads and the in-place form (`relu` stands for `relu.default`, `relu_.default` …). Missing on purpose: what
 touches files (`from_file`, `save`), memory without checks (`set_`, `resize_`, `_unsafe_*`, packed and quantized weights),
-other devices' internals, and printing. `laminar::` operators are kernels of this process, which registered them itself.
+other devices' internals, and printing. Kernels (`laminar_kernels::`) are operators of the process that read their text: a graph has no
+kernels in it, so that a model with kernels has no graph.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ ASSERTS: Final = frozenset(
 TRACEPOINT: Final = "torch.ops.higher_order._export_tracepoint"  # marks arguments and results of a module call; gives back what it gets
 NO_GRAD: Final = "torch.ops.higher_order.wrap_with_set_grad_enabled"
 
-_TARGET: Final = re.compile(r"torch\.ops\.(aten|prims|laminar)\.([A-Za-z_][A-Za-z0-9_]*)\.([A-Za-z_][A-Za-z0-9_]*)")
+KERNELS: Final = "torch.ops.laminar_kernels."
+_TARGET: Final = re.compile(r"torch\.ops\.(aten|prims)\.([A-Za-z_][A-Za-z0-9_]*)\.([A-Za-z_][A-Za-z0-9_]*)")
 
 
 @cache
@@ -120,11 +122,16 @@ def operator_called(target: str) -> Callable[..., Any]:
     fits = _TARGET.fullmatch(target)
     if fits is not None:
         space, name, overload = fits.groups()
-        table = {"aten": ATEN, "prims": PRIMS}.get(space)
-        if table is None or name in table or name.removesuffix("_") in table:
+        table = {"aten": ATEN, "prims": PRIMS}[space]
+        if name in table or name.removesuffix("_") in table:
             found = getattr(getattr(getattr(torch.ops, space), name, None), overload, None)
             if isinstance(found, OpOverload):
                 return found
+    if target.startswith(KERNELS):
+        name = re.sub(r"_[0-9a-f]{12}\b.*|_[0-9a-f]{12}_.*", "", target.removeprefix(KERNELS))
+        raise LaminarError(
+            "L206", f"it calls the kernel '{name[:80]}', and a graph has no kernels in it", hint="build the layer where its source code is"
+        )
     raise LaminarError(
         "L207",
         f"the graph calls '{target[:120]}', which is not among the operators that a stored graph may use",

@@ -1,0 +1,112 @@
+"""Run a kernel with every access counted and watched. Outputs are saved as NAME.npy.
+
+Finds accesses outside of arrays, values that nobody wrote, races between instances, division by zero, and barriers that not all reach:
+any of these ends with exit code 2. --stats shows reads and writes by memory, by array and by line, and how far the accesses of
+neighbouring instances are apart. The emulator sees all of this; native code is far faster, and looks neither for values that nobody
+wrote nor at distances. auto takes the emulator for up to 100,000 instances.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from laminar.cli.kernel_params import File, Given, Instances, Params
+from laminar.cli.output import Json, print_json, say
+from laminar.core.errors import LaminarError
+
+if TYPE_CHECKING:
+    from laminar.kernels.emulate.report import Report
+
+ENGINES = ("auto", "emulator", "native")
+MOST = 20  # findings that are shown
+MOST_EMULATED = 100_000  # instances, unless the emulator is asked for
+
+
+def run(
+    file: File,
+    param: Params = None,
+    instances: Instances = None,
+    stats: Annotated[bool, typer.Option("--stats", help="Show what was counted.")] = False,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="S", help="Run instances in an order drawn by it.")] = None,
+    steps: Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Rounds of loops that an instance may take.")] = 100_000_000,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where outputs go.")] = Path(),
+    engine: Annotated[str, typer.Option("--engine", metavar="NAME", help="emulator, native or auto.")] = "auto",
+    json: Json = False,
+) -> None:
+    from laminar.cli.kernel_params import ending_at_once, given
+    from laminar.kernels.arguments import arguments
+    from laminar.kernels.emulate.run import emulate
+    from laminar.kernels.open_file import need_extra, open_kernel
+
+    need_extra()
+    if engine not in ENGINES:
+        raise LaminarError("L008", f"--engine {engine}: there is no such engine", hint="--engine emulator")
+    kernel = open_kernel(file)
+    words = given(kernel, param or [])
+    targets = {one.name: out / f"{one.name}.npy" for one in kernel.arrays if one.mode != "in"}
+    _spare_inputs(targets, words)
+    _make(out)
+    called = arguments(kernel, words.values, instances, file.name)
+    watched = seed is not None or bool(words.empty)
+    if engine == "native" and watched:
+        raise LaminarError("L008", "--seed and empty arrays are of the emulator", hint="--engine emulator")
+    if engine == "native" or (engine == "auto" and called.count > MOST_EMULATED and not watched):
+        from laminar.kernels.compile.instrumented import instrumented
+
+        with ending_at_once():
+            report = instrumented(kernel, called.arrays, called.values, called.count, file=file.name)
+    else:
+        report = emulate(kernel, called.arrays, called.values, called.count, seed, steps, empty=words.empty, file=file.name)
+    _save(report, targets)
+    if json:
+        print_json(report.to_json({name: path.as_posix() for name, path in targets.items()}))
+    else:
+        if stats:
+            say(report.text())
+        for name, path in targets.items():
+            array = report.outputs[name]
+            say(f"{path.as_posix()}: {array.dtype} {list(array.shape)}")
+    _complain(report)
+
+
+def _spare_inputs(targets: dict[str, Path], words: Given) -> None:
+    for name, path in targets.items():
+        for source in words.files.values():
+            if path.exists() and source.exists() and path.samefile(source):
+                said = f"the output `{name}` would be written over its input {source}"
+                raise LaminarError("L008", said, hint="--out DIR for another folder")
+
+
+def _make(folder: Path) -> None:
+    """Before anything runs."""
+    from laminar.core.atomic import explaining_os_errors
+
+    try:
+        with explaining_os_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LaminarError("L008", f"--out {folder}: {error.strerror}", hint="--out DIR: a folder, or one that can be made") from None
+
+
+def _save(report: Report, targets: dict[str, Path]) -> None:
+    from numpy.lib import format as npy
+
+    from laminar.core.atomic import writing
+
+    for name, path in targets.items():
+        array = report.outputs[name]
+        with writing(path) as file:  # numpy.save does not say why it could not write
+            npy.write_array_header_1_0(file, npy.header_data_from_array_1_0(array))
+            file.write(array.data)
+
+
+def _complain(report: Report) -> None:
+    from laminar.kernels.emulate.findings import HINTS
+
+    if report.findings:
+        shown = [one.text(report.file, report.kernel.text) for one in report.findings[:MOST]]
+        more = [f"and {len(report.findings) - MOST} more findings"] if len(report.findings) > MOST else []
+        raise LaminarError("L703", "\n".join([*shown, *more]), hint=HINTS[report.findings[0].kind])

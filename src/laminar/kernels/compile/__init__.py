@@ -1,0 +1,19 @@
+"""Compile: kernels to native code by LLVM (llvmlite), without a compiler on the machine. Instances are lanes, and blocks in registers.
+
+Read in this order:
+
+    native.py                        the way in: `compiled`, `Native.run`; with cache.py (code on the disk) and pool.py (threads)
+    bench.py                         how fast it is
+    build.py                         a kernel to LLVM's text: fast code, code that checks everything, and which of them a run needs
+    plan.py                          how many instances at once: rows x vectors x lanes; may they run at once?
+    space.py, boxes.py               `row = i / cols; col = i % cols` as loops without a division; boxes of instances
+    ranges.py, known.py, intervals.py    bounds proved as a run starts
+    differs.py, grid.py              what differs among the instances of a block, and values of a block
+    body.py, statements.py, branches.py, expressions.py   the tree to operations on blocks; masks where ways part
+    memory.py, atomics.py            elements of arrays: side by side, gathered, one after another
+    instrumented.py, regions.py      code that counts, for the emulator's report
+    arithmetic.py, functions.py, elementary.py, real.py   operators, and functions of mathematics as polynomials
+    entry.py, sizes.py, assembly.py, host.py              the function that is called; LLVM's text; the machine it is for
+
+Not here: barriers (circuit/phases.py makes kernels without them), counts of what the tree says (emulate).
+"""

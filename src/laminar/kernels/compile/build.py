@@ -1,0 +1,50 @@
+"""A kernel to LLVM's text: code that is fast where the run's bounds are proved as it starts, and code that checks everything."""
+
+from __future__ import annotations
+
+from laminar.kernels.analyse.counted import finite
+from laminar.kernels.compile.assembly import Code, Module, Word
+from laminar.kernels.compile.body import Proofs
+from laminar.kernels.compile.boxes import Plan, fits, walk_boxes, write_box
+from laminar.kernels.compile.differs import Differs
+from laminar.kernels.compile.entry import RUN, Frame, Watch, call_each, write_each, write_fail, write_run
+from laminar.kernels.compile.grid import Shape
+from laminar.kernels.compile.pool import write_claim
+from laminar.kernels.compile.ranges import Ranges
+from laminar.kernels.compile.space import Space
+from laminar.kernels.language.tree import Kernel, Loop, Variable, statements
+
+CHECKED = "own.checked"
+FAST = "own.fast"
+
+
+def built(kernel: Kernel, space: Space, plan: Plan | None, watch: Watch | None = None) -> str:
+    """Without a plan: one instance after another."""
+    module, frame = Module(), Frame.of(kernel, space, watch)
+    begin, end = Word("%begin", "i64"), Word("%end", "i64")
+    endless = frozenset(id(one) for one in statements(kernel.body) if isinstance(one, Loop) and not finite(one))
+    differs = Differs.of(space, plan.shape if plan is not None else Shape(), plan.axis if plan is not None else 0)
+    write_fail(module)
+
+    def choose(code: Code, given: dict[Variable, Word]) -> None:
+        ranges = Ranges.of(code, differs, given, begin, end)
+        proofs = Proofs(frozenset(ranges.unchecked), frozenset(ranges.free), endless - ranges.ends)
+        test = ranges.all_hold()
+        if space.cuts:
+            test = code.binary("and", test, fits(code, frame, given))
+        fast, slow = code.fresh("fast"), code.fresh("slow")
+        code.branch(test, fast, slow)
+        code.label(slow)
+        code.give(call_each(code, frame, CHECKED, begin, end))
+        code.label(fast)
+        if plan is None:
+            write_each(module, frame, FAST, proofs)
+            code.give(call_each(code, frame, FAST, begin, end))
+        else:
+            write_box(module, frame, plan, proofs)
+            walk_boxes(code, frame, given, plan, begin, end)
+
+    write_run(module, frame, choose)
+    write_claim(module, RUN)
+    write_each(module, frame, CHECKED, Proofs(endless=endless), "minsize optsize cold")
+    return str(module)

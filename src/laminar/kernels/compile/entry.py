@@ -1,0 +1,187 @@
+"""The function that is called: `int32 run(int64 begin, int64 end, int64 count, void** arrays, void* values, Status* status)`.
+
+It runs the instances from begin to end. Instances of a space with digits are taken box by box: `rows` of the digit that the block's rows
+are of, all values of the digits between, a stretch of the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from laminar.kernels.compile.assembly import KINDS, Code, Module, Word, number
+from laminar.kernels.compile.body import ALL, FAIL, Body, Counters, Proofs
+from laminar.kernels.compile.differs import Differs
+from laminar.kernels.compile.grid import Shape, Value
+from laminar.kernels.compile.regions import ALL as START
+from laminar.kernels.compile.regions import Regions
+from laminar.kernels.compile.sizes import size_word
+from laminar.kernels.compile.space import Digit, Space
+from laminar.kernels.compile.statements import written
+from laminar.kernels.language.tree import Kernel, Object, Variable
+
+RUN: Final = "run"
+POINTER: Final = "ptr"
+
+
+STATUS: Final = 40  # bytes; counters, then pointers to shadows come after it
+SHADOWS: Final = 3  # of an array
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What code with counters counts and looks for; `shared`: arrays over whose elements instances may meet."""
+
+    regions: Regions
+    shared: tuple[Object, ...] = ()
+
+    def counters(self, code: Code, status: Word, present: Word | None = None) -> Counters:
+        places = [code.room("i64") for _ in self.regions.numbers]
+        for place in places:
+            code.store(number("i64", 0), place)
+        start = STATUS + 8 * len(places)
+        shadows: dict[Object, tuple[Word, ...]] = {}
+        for number_, one in enumerate(self.shared):
+            offsets = [start + 8 * (SHADOWS * number_ + each) for each in range(SHADOWS)]
+            shadows[one] = tuple(code.load("ptr", code.address("i8", status, number("i64", offset))) for offset in offsets)
+        return Counters(self.regions, tuple(places), shadows, present)
+
+    def flush(self, code: Code, status: Word, counters: Counters) -> None:
+        for number_, one in enumerate(counters.places):
+            place = code.address("i8", status, number("i64", STATUS + 8 * number_))
+            code.store(code.binary("add", code.load("i64", place), code.load("i64", one)), place)
+
+
+@dataclass
+class Frame:
+    """What every function of a kernel is given: `common` are its parameters."""
+
+    kernel: Kernel
+    space: Space
+    status: Word = field(default_factory=lambda: Word("%status", POINTER))
+    count: Word = field(default_factory=lambda: Word("%count", "i64"))
+    arrays: dict[Object, Word] = field(default_factory=dict)
+    values: dict[Variable, Word] = field(default_factory=dict)
+    watch: Watch | None = None
+
+    @staticmethod
+    def of(kernel: Kernel, space: Space, watch: Watch | None = None) -> Frame:
+        made = Frame(kernel, space, watch=watch)
+        for number_, one in enumerate(kernel.arrays):
+            assert isinstance(one.of, Object)
+            made.arrays[one.of] = Word(f"%array{number_}", POINTER)
+        for number_, one in enumerate(kernel.values):
+            assert isinstance(one.of, Variable)
+            made.values[one.of] = Word(f"%value{number_}", KINDS[one.of.type])
+        return made
+
+    @property
+    def common(self) -> list[tuple[Word, str]]:
+        return [
+            (self.status, ""),
+            (self.count, ""),
+            *((word, "noalias") for word in self.arrays.values()),
+            *((word, "") for word in self.values.values()),
+        ]
+
+    def given(self, code: Code) -> dict[Variable, Word]:
+        count = self.kernel.count
+        word = code.convert("trunc", self.count, "i32") if count.type == "int" else self.count
+        return {count: word, **self.values}
+
+    def body(
+        self,
+        code: Code,
+        differs: Differs,
+        digits: dict[Digit, Value],
+        proofs: Proofs,
+        active: tuple[Word, ...] = (),
+        counters: Counters | None = None,
+    ) -> Body:
+        """Ready to be written: variables that are parameters and change have their values."""
+        given = self.given(code)
+        sizes = {one: tuple(size_word(code, size, given) for size in one.shape) for one in self.kernel.objects}
+        made = Body(code, self.kernel, differs, self.status, dict(self.arrays), sizes, given, digits, proofs, active)
+        made.counters = counters
+        for variable in [one for one in given if one in self.space.changed]:
+            word = given.pop(variable)
+            made.write(made.variable(variable), Value(variable.type, 0, (word,)))
+        return made
+
+
+def loop(code: Code, start: Word, end: Word, step: int, body: Callable[[Word], None]) -> Word:
+    """While start + step <= end; gives where it stopped."""
+    again, work, after = code.fresh("next"), code.fresh("do"), code.fresh("done")
+    at = code.room("i64")
+    code.store(start, at)
+    code.label(again)
+    now = code.load("i64", at)
+    following = code.binary("add nsw", now, number("i64", step))
+    code.branch(code.compare("sle", following, end), work, after)
+    code.label(work)
+    body(now)
+    code.store(following, at)
+    code.jump(again)
+    code.label(after)
+    return code.load("i64", at)
+
+
+def write_fail(module: Module) -> None:
+    """Note the first failure in the status: kind, line, column, and instance, index, size."""
+    names = ["kind", "line", "column"]
+    words = [
+        Word("%status", POINTER),
+        *(Word(f"%{one}", "i32") for one in names),
+        *(Word(f"%{one}", "i64") for one in ("instance", "index", "size")),
+    ]
+    code = Code(module, FAIL, [(one, "") for one in words], "void", "cold noinline nounwind")
+    for place, word in zip((0, 4, 8, 16, 24, 32), words[1:], strict=True):
+        code.store(word, code.address("i8", words[0], number("i64", place)), 4 if word.type == "i32" else 8)
+    code.emit("ret void")
+    code.finish()
+
+
+def write_each(module: Module, frame: Frame, name: str, proofs: Proofs, attributes: str = "") -> None:
+    """One instance after another, from %begin to %end."""
+    begin, end = Word("%begin", "i64"), Word("%end", "i64")
+    code = Code(module, name, [(begin, ""), (end, ""), *frame.common], "i32", f"noinline nounwind {attributes}")
+    differs = Differs.of(frame.space, Shape())
+    counters = frame.watch.counters(code, frame.status) if frame.watch is not None else None
+
+    def one(now: Word) -> None:
+        body = frame.body(code, differs, {ALL: Value("long", 0, (now,))}, proofs, counters=counters)
+        body.count(START)
+        written(body, frame.kernel.body)
+
+    loop(code, begin, end, 1, one)
+    if frame.watch is not None and counters is not None:
+        frame.watch.flush(code, frame.status, counters)
+    code.give(number("i32", 0))
+    code.finish()
+
+
+def write_run(module: Module, frame: Frame, choose: Callable[[Code, dict[Variable, Word]], None]) -> None:
+    """Arguments to words; `choose` writes what is called with them."""
+    begin, end, arrays, values = Word("%begin", "i64"), Word("%end", "i64"), Word("%arrays", POINTER), Word("%values", POINTER)
+    code = Code(module, RUN, [(one, "") for one in (begin, end, frame.count, arrays, values, frame.status)], "i32", "nounwind")
+    for number_, word in enumerate(frame.arrays.values()):
+        code.emit(f"{word.name} = load ptr, ptr {code.address('ptr', arrays, number('i64', number_)).name}")
+    for number_, word in enumerate(frame.values.values()):
+        place = code.address("i64", values, number("i64", number_))
+        if word.type in ("float", "double"):
+            code.emit(f"{word.name} = load {word.type}, {place}")
+        else:
+            slot = code.load("i64", place)
+            if word.type == "i64":
+                code.emit(f"{word.name} = add i64 {slot.name}, 0")
+            elif word.type == "i1":
+                code.emit(f"{word.name} = icmp ne i64 {slot.name}, 0")
+            else:
+                code.emit(f"{word.name} = trunc {slot} to {word.type}")
+    choose(code, frame.given(code))
+    code.finish()
+
+
+def call_each(code: Code, frame: Frame, name: str, *first: Word) -> Word:
+    return code.call(name, "i32", [*first, *(word for word, _ in frame.common)])

@@ -1,0 +1,228 @@
+"""What is known of whole numbers at a place of a kernel, as intervals: of variables, and of expressions that conditions told of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from laminar.kernels.compile.assembly import Code, Word, number
+from laminar.kernels.compile.body import ALL
+from laminar.kernels.compile.differs import Differs, constant_of
+from laminar.kernels.compile.intervals import Interval, Intervals, exact, known
+from laminar.kernels.compile.sizes import product_word
+from laminar.kernels.compile.space import Digit, between
+from laminar.kernels.language.tree import (
+    WHOLE,
+    Assign,
+    Binary,
+    Block,
+    Cast,
+    Choice,
+    Constant,
+    Expression,
+    Load,
+    Read,
+    Unary,
+    Variable,
+    statements,
+    walk,
+)
+
+_OPPOSITE: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a condition says of an expression: not below, not above."""
+
+    low: Interval | None
+    high: Interval | None
+    variables: frozenset[Variable]
+
+
+@dataclass
+class Known:
+    """`now`: of variables; `told`: of expressions, by what they are made of."""
+
+    code: Code
+    differs: Differs
+    given: dict[Variable, Word]
+    begin: Word
+    end: Word
+    now: dict[Variable, Interval | None] = field(default_factory=dict)
+    told: dict[object, Told] = field(default_factory=dict)
+
+    @staticmethod
+    def of(code: Code, differs: Differs, given: dict[Variable, Word], begin: Word, end: Word) -> Known:
+        """As an instance starts."""
+        made = Known(code, differs, given, begin, end)
+        for variable, word in given.items():
+            if variable.type in ("int", "long"):
+                made.now[variable] = exact(word if word.type == "i64" else code.convert("sext", word, "i64"))
+        made.now[differs.space.kernel.instance] = made._digit(ALL)
+        return made
+
+    @property
+    def sums(self) -> Intervals:
+        return Intervals(self.code)
+
+    def set(self, variable: Variable, interval: Interval | None) -> None:
+        self.now[variable] = interval
+        self.told = {key: one for key, one in self.told.items() if variable not in one.variables}
+
+    def forget(self, block: Block) -> None:
+        for one in statements(block):
+            if isinstance(one, Assign):
+                self.set(one.variable, None)
+
+    def still(self, told: dict[object, Told]) -> None:
+        """Of what was told before, what still holds."""
+        self.told = {key: one for key, one in told.items() if all(self.now.get(part) is not None for part in one.variables)}
+
+    def interval(self, one: Expression) -> Interval | None:
+        made = self._computed(one)
+        told = self.told.get(self._key(one)) if not isinstance(one, Constant) else None
+        return self._narrowed(made, told) if made is not None and told is not None else made
+
+    def _narrowed(self, made: Interval, told: Told) -> Interval:
+        low, high, needs, guards = made.low, made.high, made.needs, made.guards
+        for one in (told.low, told.high):
+            if one is not None:
+                needs, guards = needs | one.needs, guards | one.guards
+        if told.low is not None:
+            low = self.sums.most("smax", [low, told.low.low])
+        if told.high is not None:
+            high = self.sums.most("smin", [high, told.high.high])
+        return Interval(low, high, needs, guards)
+
+    def _computed(self, one: Expression) -> Interval | None:
+        sums = self.sums
+        if isinstance(one, Read) and self.now.get(one.variable) is not None:
+            return self.now[one.variable]
+        digit = self.differs.space.digit(one)
+        if digit is not None and (digit == ALL or self.differs.space.cuts):
+            return self._digit(digit)
+        match one:
+            case Constant() if one.type in WHOLE:
+                return known(int(one.value))
+            case Cast() if one.type in ("int", "long") and one.value.type in ("int", "long"):
+                inner = self.interval(one.value)
+                return sums.of_type(inner, one.type) if inner is not None else None
+            case Unary(operator="-") if one.type in WHOLE:
+                inner = self.interval(one.value)
+                return sums.of_type(sums.subtract(known(0), inner), one.type) if inner is not None else None
+            case Choice() if one.type in ("int", "long"):
+                return self._either(one)
+            case Binary(operator="&") if (bits := constant_of(one.right)) is not None and bits >= 0:
+                return Interval(number("i64", 0), number("i64", bits))
+            case Binary() if one.type in ("int", "long") and one.operator in ("+", "-", "*", "/", "%"):
+                left, right = self.interval(one.left), self.interval(one.right)
+                if left is None or right is None:
+                    return None
+                if one.operator in ("/", "%"):
+                    return sums.divide(left, right, rest=one.operator == "%")
+                operate = {"+": sums.add, "-": sums.subtract, "*": sums.multiply}[one.operator]
+                return sums.of_type(operate(left, right), one.type)
+        return None
+
+    def _either(self, one: Choice) -> Interval | None:
+        sides: list[Interval | None] = []
+        for side, holds in ((one.yes, True), (one.no, False)):
+            told, now = dict(self.told), dict(self.now)
+            self.learn(one.condition, holds, id(one), within=True)
+            sides.append(self.interval(side))
+            self.told, self.now = told, now
+        first, second = sides
+        if first is None or second is None:
+            return None
+        found = self.sums.hull(first, second)
+        return replace(found, guards=found.guards - {id(one)})
+
+    def _digit(self, digit: Digit) -> Interval:
+        space, code = self.differs.space, self.code
+        one = number("i64", 1)
+        low = code.intrinsic("smax", product_word(code, digit.low, self.given, space), one)
+        last = code.binary("sdiv", code.binary("sub", self.end, one), low)
+        if digit.high is None:
+            return Interval(code.binary("sdiv", self.begin, low), last)
+        size = product_word(code, between(digit.low, digit.high), self.given, space)
+        return Interval(number("i64", 0), code.intrinsic("smin", last, code.binary("sub", size, one)))
+
+    def learn(self, one: Expression, holds: bool, guard: int, *, alone: bool = False, within: bool = False) -> None:
+        """What the condition tells where it holds, or does not. `alone`: each of its parts is a jump if it is the same for all. `within`:
+        it is part of an expression, and nothing jumps."""
+        whole = self.differs.kind(one).bits
+        for part, true in _parts(one, holds):
+            varies = self.differs.kind(part).bits or any(isinstance(inner, Load) for inner in walk(part)) if alone else whole
+            guards = frozenset({guard}) if within or varies else frozenset[int]()
+            for side, operator, bound in _sides(part, true):
+                found = self.interval(bound)
+                if found is None or isinstance(side, Constant):
+                    continue
+                if operator in ("<", ">"):
+                    found = self.sums.shifted(found, -1 if operator == "<" else 1)
+                found = replace(found, guards=found.guards | guards)
+                low, high = operator in (">", ">=", "=="), operator in ("<", "<=", "==")
+                self._note(side, Told(found if low else None, found if high else None, _variables(side)))
+
+    def _note(self, side: Expression, told: Told) -> None:
+        if isinstance(side, Read):
+            before = self.now.get(side.variable)
+            if before is not None:
+                self.now[side.variable] = self._narrowed(before, told)
+                return
+        key = self._key(side)
+        old = self.told.get(key)
+        if old is not None:
+            low = self._narrowed(told.low, Told(old.low, None, told.variables)) if told.low is not None else old.low
+            high = self._narrowed(told.high, Told(None, old.high, told.variables)) if told.high is not None else old.high
+            told = Told(low, high, told.variables)
+        self.told[key] = told
+
+    def _key(self, one: Expression) -> object:
+        match one:
+            case Constant():
+                return ("constant", one.value)
+            case Read():
+                return id(one.variable)
+            case Cast() if one.type == "long" and one.value.type == "int":
+                return self._key(one.value)
+            case Binary():
+                return (one.operator, self._key(one.left), self._key(one.right))
+        return ("node", id(one))
+
+    def met(
+        self, first: dict[Variable, Interval | None], second: dict[Variable, Interval | None], guard: int
+    ) -> dict[Variable, Interval | None]:
+        """Each instance has what its way gave it: the condition itself guards nothing any more."""
+        made: dict[Variable, Interval | None] = {}
+        for variable in dict.fromkeys([*first, *second]):
+            one, other = first.get(variable), second.get(variable)
+            found = one if one == other else self.sums.hull(one, other) if one is not None and other is not None else None
+            made[variable] = replace(found, guards=found.guards - {guard}) if found is not None else None
+        return made
+
+
+def _variables(one: Expression) -> frozenset[Variable]:
+    return frozenset(part.variable for part in walk(one) if isinstance(part, Read))
+
+
+def _parts(one: Expression, holds: bool) -> Iterator[tuple[Expression, bool]]:
+    """What surely holds, or surely does not."""
+    if isinstance(one, Binary) and one.operator == ("and" if holds else "or"):
+        yield from _parts(one.left, holds)
+        yield from _parts(one.right, holds)
+    elif isinstance(one, Unary) and one.operator == "!":
+        yield from _parts(one.value, not holds)
+    else:
+        yield one, holds
+
+
+def _sides(one: Expression, true: bool) -> Iterator[tuple[Expression, str, Expression]]:
+    if isinstance(one, Binary) and one.operator in _OPPOSITE and one.left.type in ("int", "long"):
+        operator = one.operator if true else _OPPOSITE[one.operator]
+        if operator != "!=":
+            yield one.left, operator, one.right
+            yield one.right, _TURNED[operator], one.left

@@ -1,0 +1,298 @@
+"""A kernel as native code.
+
+    native = compiled(kernel)
+    native.run([x, y], [0.1], count=x.size, threads=2)
+
+Every way of running gives the same: bit by bit, but for the order of float atomics, and for functions of mathematics, which are within the
+ulps that functions.py says of the C library's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, TypeAlias, final
+
+import numpy as np
+
+from laminar.core.errors import LaminarError
+from laminar.kernels.arguments import DTYPES, shape_of
+from laminar.kernels.compile import cache
+from laminar.kernels.compile.body import OUTSIDE
+from laminar.kernels.compile.boxes import Plan
+from laminar.kernels.compile.build import built
+from laminar.kernels.compile.entry import RUN, Watch
+from laminar.kernels.compile.grid import Shape
+from laminar.kernels.compile.host import host, linked, object_code
+from laminar.kernels.compile.plan import independent, local_bytes, planned
+from laminar.kernels.compile.pool import CLAIM, Job, pool
+from laminar.kernels.compile.pool import MOST as MOST_THREADS
+from laminar.kernels.compile.sizes import size_number
+from laminar.kernels.compile.space import Space
+from laminar.kernels.emulate.findings import HINTS
+from laminar.kernels.language.contract import contracted
+from laminar.kernels.language.digest import digest
+from laminar.kernels.language.rules import excerpt
+from laminar.kernels.language.tree import (
+    At,
+    Atomic,
+    Barrier,
+    Kernel,
+    Load,
+    Object,
+    Store,
+    Type,
+    Variable,
+    expressions,
+    statements,
+    walk,
+)
+from laminar.kernels.language.types import converted
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Scalar: TypeAlias = int | float | bool
+
+ALONE: Final = 100e-6  # seconds: shorter jobs are the caller's alone
+CALL: Final = 2e-6  # seconds that a call takes that does nothing
+CHUNKS: Final = 16  # of each thread
+MOST_LOCAL: Final = 2 << 20  # bytes of all local arrays of an instance
+REMEMBERED: Final = 256  # calls that were found to fit
+
+
+class Status(ctypes.Structure):
+    """The first failure, if any."""
+
+    _fields_ = [
+        ("kind", ctypes.c_int32),
+        ("line", ctypes.c_int32),
+        ("column", ctypes.c_int32),
+        ("unused", ctypes.c_int32),
+        ("instance", ctypes.c_int64),
+        ("index", ctypes.c_int64),
+        ("size", ctypes.c_int64),
+    ]
+
+
+_RUN: Final = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """`lanes`: instances side by side in vectors; `blocks`: several such, in registers. Without them: one instance after another."""
+
+    lanes: bool = True
+    blocks: bool = True
+    cached: bool = True
+
+    @property
+    def key(self) -> str:
+        return f"lanes {self.lanes} blocks {self.blocks}"
+
+
+DEFAULT: Final = Options()
+
+
+@final
+class Native:
+    """`address`: of `int32 run(int64 begin, int64 end, int64 count, void** arrays, void* values, Status* status)`. `independent`: instances
+    may run in any order and at the same time."""
+
+    def __init__(self, kernel: Kernel, code: bytes, plan: Plan | None, *, independent: bool, file: str = "kernel.c") -> None:
+        self.kernel, self.plan, self.independent, self._file = kernel, plan, independent, file
+        self._library, found = linked(code, kernel.name, RUN, CLAIM)
+        self.address, self._claim = found[RUN], found[CLAIM]
+        self._call: Callable[..., int] = _RUN(self.address)
+        kinds = {"float": "f4x", "double": "d"}  # eight bytes each
+        self._slots = struct.Struct("<" + "".join(kinds.get(one.of.type, "q") for one in kernel.values))
+        self._types: list[Type] = [one.of.type for one in kernel.values]
+        self._written = [place for place, one in enumerate(kernel.arrays) if one.mode != "in"]
+        self._fits: set[object] = set()
+        self._space: Space | None = None
+        self._pace = 0.0  # seconds for an instance, as measured last
+
+    def run(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int, threads: int = 1) -> None:
+        """Arrays and values in the order of the kernel's parameters; outputs are changed in place. Raises L702, L703, L704."""
+        self._fit(arrays, values, count)
+        self.bound(arrays, values, count, threads)()
+
+    def run_part(self, begin: int, end: int, count: int, arrays: Sequence[Array], values: Sequence[Scalar]) -> None:
+        """Only the instances from begin to before end, of so many."""
+        self._fit(arrays, values, count)
+        if not 0 <= begin <= end <= count:
+            raise LaminarError("L702", f"{self._file}: instances {begin} to {end} of {count}", hint="a part of what there is")
+        pointers, slots = self._given(arrays, values)
+        status = Status()
+        if begin < end and self._call(begin, end, count, pointers, slots, ctypes.addressof(status)):
+            self.fail(status)
+
+    def _fit(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int) -> None:
+        """Once for all calls that look the same."""
+        seen = (count, *values, *((one.shape, one.dtype.char, one.flags.c_contiguous) for one in arrays))
+        if seen not in self._fits:
+            self._check(arrays, values, count)
+            if len(self._fits) >= REMEMBERED:
+                self._fits.clear()
+            self._fits.add(seen)
+
+    def call(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int, status: int) -> int:
+        """On this thread, with a status of the caller's, and arguments that were checked; 0, or 1 if it failed."""
+        pointers, slots = self._given(arrays, values)
+        return self._call(0, count, count, pointers, slots, status)
+
+    def _given(self, arrays: Sequence[Array], values: Sequence[Scalar]) -> tuple[Any, Any]:
+        places = [one.ctypes.data for one in arrays]
+        self._check_apart(arrays, places)
+        packed = self._slots.pack(*(converted(value, type_) for value, type_ in zip(values, self._types, strict=True)))
+        return (ctypes.c_void_p * max(len(places), 1))(*places), ctypes.create_string_buffer(packed, len(packed) + 8)
+
+    def bound(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int, threads: int = 1) -> Callable[[], None]:
+        """The same, to be called many times with the same arrays; shapes and dtypes are the caller's to check."""
+        pointers, slots = self._given(arrays, values)
+        if count == 0:
+            return lambda: None
+        if threads > 1 and self.independent:
+            return lambda: self._together(pointers, slots, values, count, min(threads, MOST_THREADS))
+        status, call = Status(), self._call
+        place = ctypes.addressof(status)
+
+        def alone() -> None:
+            if call(0, count, count, pointers, slots, place):
+                self.fail(status)
+
+        return alone
+
+    def _together(self, pointers: Any, slots: Any, values: Sequence[Scalar], count: int, threads: int) -> None:
+        """The caller begins alone, to see how long it would take; what is worth it is shared."""
+        all_ = (Status * threads)()
+        job = Job(self._claim, 0, count, count, count, ctypes.addressof(pointers), ctypes.addressof(slots), ctypes.addressof(all_))
+        job.size = ctypes.sizeof(Status)
+        unit = self._unit(values, count)
+        job.chunk = chunk = max(-(-count // (threads * CHUNKS) // unit) * unit, unit)
+        begun, start = 0, time.perf_counter()
+        if self._pace * count < ALONE:
+            begun = min(chunk, count)
+            if self._call(0, begun, count, pointers, slots, ctypes.addressof(all_[0])):
+                self.fail(all_[0])
+            self._pace = max(time.perf_counter() - start - CALL, 0.0) / begun
+        job.following, left = begun, count - begun
+        alone = self._pace * left < ALONE
+        if left > 0 and (alone or not pool().run(job, min(threads - 1, -(-left // chunk) - 1))):
+            self._call(begun, count, count, pointers, slots, ctypes.addressof(all_[0]))
+            self._pace = max(time.perf_counter() - start - CALL, 0.0) / count
+        bad = [one for one in all_ if one.kind]
+        if bad:
+            self.fail(min(bad, key=lambda one: int(one.instance)))
+
+    def _unit(self, values: Sequence[Scalar], count: int) -> int:
+        """Instances that are best run together."""
+        if self.plan is None:
+            return 1
+        if not self.plan.axis:
+            return self.plan.shape.instances
+        self._space = self._space or Space.of(self.kernel)
+        scalars = {self.kernel.count: count, **{one.of: int(value) for one, value in zip(self.kernel.values, values, strict=True)}}
+        size = 1
+        for factor in self._space.cuts[self.plan.axis - 1]:
+            size *= size_number(self._space.resolved_deep(self._space.sizes[factor]), scalars)  # type: ignore[arg-type]
+        return max(size * self.plan.shape.rows, 1)
+
+    def _check(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int) -> None:
+        parameters, wanted = self.kernel.arrays, self.kernel.values
+        if len(arrays) != len(parameters) or len(values) != len(wanted):
+            said = f"{len(parameters)} arrays and {len(wanted)} values are needed, {len(arrays)} and {len(values)} are given"
+            raise LaminarError("L702", f"{self._file}: {said}", hint="those that the kernel declares, in order")
+        most = 2**31 - 1 if "int" in (self.kernel.instance.type, self.kernel.count.type) else 2**63 - 1
+        if not 0 <= count <= most:
+            raise LaminarError("L702", f"{self._file}: {count:,} instances", hint=f"from 0 to {most:,}")
+        for parameter, value in zip(wanted, values, strict=True):
+            bits = {"int": 31, "long": 63}.get(parameter.of.type)
+            if bits and not -(2**bits) <= value < 2**bits:
+                raise LaminarError(
+                    "L702", f"{self._file}: `{parameter.name}` is {value}, too large", hint=f"a value that a {parameter.of.type} holds"
+                )
+        scalars: Mapping[Variable, Any] = {
+            self.kernel.count: count,
+            **{one.of: value for one, value in zip(wanted, values, strict=True) if isinstance(one.of, Variable)},
+        }
+        for one, array in zip(parameters, arrays, strict=True):
+            assert isinstance(one.of, Object)
+            shape, dtype = shape_of(one.of, scalars), DTYPES[one.of.type]
+            if array.shape != shape or array.dtype.name != dtype or not array.flags.c_contiguous:
+                has = f"{array.dtype.name} {array.shape}" + ("" if array.flags.c_contiguous else ", not contiguous")
+                raise LaminarError(
+                    "L702", f"{self._file}: `{one.name}` is {has}, and should be {dtype} {shape}", hint="np.ascontiguousarray(array, dtype)"
+                )
+            if one.mode != "in" and not array.flags.writeable:
+                raise LaminarError("L702", f"{self._file}: `{one.name}` is written, and the array is read-only", hint="a copy of it")
+
+    def _check_apart(self, arrays: Sequence[Array], places: list[int]) -> None:
+        for place in self._written:
+            low, high = places[place], places[place] + arrays[place].nbytes
+            for other, start in enumerate(places):
+                if other != place and start < high and low < start + arrays[other].nbytes:
+                    names = [self.kernel.arrays[one].name for one in (place, other)]
+                    said = f"`{names[0]}` and `{names[1]}` are the same memory, and `{names[0]}` is written"
+                    raise LaminarError("L702", f"{self._file}: {said}", hint=f"a copy for `{names[1]}`")
+
+    def fail(self, status: Status) -> NoReturn:
+        """Say what a call noted in its status."""
+        at = At(status.line, status.column)
+        where, shown = f"{self._file}:{at.line}:{at.column}", excerpt(self.kernel.text, at)
+        if status.kind != OUTSIDE:
+            said = f"{where}: the loop went on for more than {status.size:,} rounds in instance {status.instance}"
+            raise LaminarError("L704", f"{said}\n{shown}", hint="mend the loop's condition")
+        name = next((one.object.name for one in reversed(accesses(self.kernel)) if one.at == at), "an array")  # a store after its loads
+        said = f"{where}: instance {status.instance} uses element {status.index} of `{name}`, which has {status.size:,} there"
+        raise LaminarError("L703", f"{said}\n{shown}", hint=HINTS["out-of-bounds"])
+
+
+def accesses(kernel: Kernel) -> list[Load | Store | Atomic]:
+    found: list[Load | Store | Atomic] = []
+    for one in statements(kernel.body):
+        found += [part for whole in expressions(one) for part in walk(whole) if isinstance(part, Load)]
+        found += [one] if isinstance(one, (Store, Atomic)) else []
+    return found
+
+
+def check_small(kernel: Kernel) -> None:
+    """Local arrays are on the stack of the thread that runs."""
+    total = local_bytes(kernel)
+    if total > MOST_LOCAL:
+        said = f"local arrays of {total:,} bytes, {MOST_LOCAL:,} are the most"
+        raise LaminarError("L701", said, hint="smaller arrays, or parameters of the kernel")
+
+
+def text_of(kernel: Kernel, space: Space, plan: Plan | None, watch: Watch | None = None) -> str:
+    try:
+        return built(kernel, space, plan, watch)
+    except RecursionError:
+        raise LaminarError("L701", "expressions within expressions go too deep", hint="give parts names of their own") from None
+
+
+def compiled(kernel: Kernel, options: Options = DEFAULT, *, file: str = "kernel.c") -> Native:
+    """From the cache on the disk, if it is there. Kernels with barriers or shared arrays are taken apart first (circuit/phases.py)."""
+    if any(one.memory == "shared" for one in kernel.objects) or any(isinstance(one, Barrier) for one in statements(kernel.body)):
+        raise ValueError("barriers and shared arrays: circuit/phases.py makes kernels without them")
+    check_small(kernel)
+    kernel = contracted(kernel)
+    name = cache.key(digest(kernel), options.key, host().key)
+    found = cache.kept(name) if options.cached else None
+    if found is None:
+        space = Space.of(kernel)
+        free = independent(kernel, space)
+        plan = planned(kernel, space, host(), blocks=options.blocks) if options.lanes and free else None
+        told: dict[str, Any] = {
+            "independent": free,
+            "plan": [plan.shape.rows, plan.shape.vectors, plan.shape.width, plan.axis] if plan else None,
+        }
+        found = told, object_code(text_of(kernel, space, plan))
+        if options.cached:
+            cache.keep(name, *found)
+    told, code = found
+    shape = told["plan"]
+    return Native(kernel, code, Plan(Shape(*shape[:3]), shape[3]) if shape else None, independent=told["independent"], file=file)

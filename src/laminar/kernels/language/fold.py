@@ -1,0 +1,64 @@
+"""Expressions of constants, computed."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from laminar.kernels.language.tree import WHOLE, Binary, Cast, Choice, Constant, Expression, Unary
+from laminar.kernels.language.types import converted
+
+_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "and": lambda left, right: bool(left and right),
+    "or": lambda left, right: bool(left or right),
+}
+
+
+def folded(expression: Expression) -> Constant | None:
+    """Its value, if it is made of constants and whole numbers."""
+    match expression:
+        case Constant():
+            return expression
+        case Cast(at, type_, value):
+            inner = folded(value)
+            return Constant(at, type_, converted(inner.value, type_)) if inner else None
+        case Unary(at, type_, sign, value):
+            inner = folded(value)
+            if inner is None:
+                return None
+            result: Any = -inner.value if sign == "-" else not inner.value if sign == "!" else ~int(inner.value)
+            return Constant(at, type_, converted(result, type_))
+        case Choice(condition=condition, yes=yes, no=no):
+            test = folded(condition)
+            return None if test is None else folded(yes if test.value else no)
+        case Binary(at, type_, sign, left, right):
+            one, other = folded(left), folded(right)
+            if one is None or other is None or (left.type not in WHOLE and sign in "/%"):
+                return None
+            return Constant(at, type_, converted(_computed(sign, one.value, other.value, 32 if type_ == "int" else 64), type_))
+    return None
+
+
+def _computed(sign: str, left: Any, right: Any, bits: int) -> Any:
+    if sign == "/":
+        return 0 if right == 0 else abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+    if sign == "%":
+        return 0 if right == 0 else abs(left) % abs(right) * (1 if left >= 0 else -1)
+    if sign == "<<":
+        return left << (right & (bits - 1))
+    if sign == ">>":
+        return left >> (right & (bits - 1))
+    return _OPERATORS[sign](left, right)

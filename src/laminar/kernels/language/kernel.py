@@ -1,0 +1,199 @@
+"""A file of C to a `Kernel`: the way in.
+
+    kernel = read_kernel(Path("leaky.c").read_text(), "leaky.c")
+
+The first parameter of `kernel` is the instance's number, the second the number of instances. Arrays are inputs if they are const; outputs
+if they are only written; else both. `in`, `out` and `inout` before the type say it outright. A function `kernel_backward` of the same
+file is read by `entry="kernel_backward"`.
+"""
+
+from __future__ import annotations
+
+from pycparser import c_ast
+
+from laminar.kernels.language.calls import MOST_STATEMENTS, called, check_unused
+from laminar.kernels.language.declarations import array_shape, check_plain, is_fixed, is_size, type_place
+from laminar.kernels.language.described import Described
+from laminar.kernels.language.expressions import value_of
+from laminar.kernels.language.fold import folded
+from laminar.kernels.language.names import Body, Bound, Names, Out
+from laminar.kernels.language.parse import parse, parse_expression, place, spoken
+from laminar.kernels.language.statements import lowered
+from laminar.kernels.language.text import Define, Text, prepared
+from laminar.kernels.language.tree import (
+    WHOLE,
+    At,
+    Atomic,
+    Block,
+    Expression,
+    Kernel,
+    Load,
+    Mode,
+    Object,
+    Parameter,
+    expressions,
+    statements,
+    walk,
+)
+from laminar.kernels.language.types import scalar
+
+_SHAPE = "void kernel(int i, int n, const float x[n], float y[n])"
+
+
+def read_kernel(source: str, name: str = "kernel.c", entry: str = "kernel") -> Kernel:
+    """Raises KernelError."""
+    text = prepared(source, name)
+    try:
+        return _read(text, entry)
+    except RecursionError:
+        text.fail("K01", At(1, 1), "calls and conditions are nested too deeply", "fewer within each other")
+
+
+def _read(text: Text, entry: str) -> Kernel:
+    functions = _functions(text)
+    if entry not in functions:
+        text.fail("K02", At(1, 1), f"there is no function `{entry}`", f"`{_SHAPE.replace('kernel', entry)} {{ … }}`")
+    function = functions.pop(entry)
+    if getattr(function.decl.type.type.type, "names", None) != ["void"]:
+        text.fail("K02", place(function), f"`{entry}` gives a value", "void; results go to an array that is not const")
+    body = Body(text, functions, called, calls=[entry])
+    names = Names(body, entry, 0)
+    parameters = _parameters(names, function)
+    names.blocks.append({})
+    out: Out = []
+    lowered(names, function.body.block_items or [], out, tail=True)
+    block = names.wrapped(place(function), out)
+    if sum(1 for _ in statements(block)) > MOST_STATEMENTS:
+        text.fail("K19", place(function), f"`{entry}` has more than {MOST_STATEMENTS} statements", "loops")
+    check_unused(body)
+    instances, contract = _pragmas(names)
+    known = [_with_mode(one, block) for one in parameters]
+    return Kernel(entry, text.text, tuple(known), block, tuple(body.variables), tuple(body.objects), instances, contract)
+
+
+def entries(source: str, name: str = "kernel.c") -> tuple[str, ...]:
+    """Names of the file's functions."""
+    return tuple(_functions(prepared(source, name)))
+
+
+def _functions(text: Text) -> dict[str, c_ast.FuncDef]:
+    found: dict[str, c_ast.FuncDef] = {}
+    for node in parse(text).ext:
+        at = place(node)
+        if isinstance(node, c_ast.FuncDef):
+            name = node.decl.name
+            if name in found:
+                text.fail("K11", at, f"`{name}` is defined twice", "another name")
+            if node.param_decls:
+                text.fail("K01", at, "parameters are declared in the way of 1978", "their types within the brackets")
+            if any(isinstance(one, c_ast.EllipsisParam) for one in (node.decl.type.args.params if node.decl.type.args else [])):
+                text.fail("K01", at, f"`{name}` takes any number of arguments", "a fixed number")
+            found[name] = node
+        elif isinstance(node, c_ast.Typedef) and node.name in ("bool", "size_t"):
+            continue
+        elif isinstance(node, c_ast.Typedef):
+            text.fail("K03", at, "typedef is not supported", "the type itself")
+        elif isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.FuncDecl):
+            continue  # a function may be named before it is defined
+        elif isinstance(node, c_ast.Decl) and isinstance(node.type, (c_ast.Struct, c_ast.Union, c_ast.Enum)):
+            scalar(text, node.type)
+        elif isinstance(node, c_ast.Decl):
+            text.fail("K05", at, f"`{node.name}` is a global variable", f"a parameter of the kernel; a constant is `#define {node.name} …`")
+        else:
+            text.fail("K01", at, f"{spoken(node)} is not supported outside of a function", "functions only")
+    return found
+
+
+def _parameters(names: Names, function: c_ast.FuncDef) -> list[Parameter]:
+    text, found = names.text, function.decl.type.args
+    nodes = [one for one in (found.params if found else []) if isinstance(one, c_ast.Decl)]
+    made: list[Parameter] = []
+    for number, node in enumerate(nodes):  # values first: sizes may be named after the array
+        if number < 2 and not (isinstance(node.type, c_ast.TypeDecl) and scalar(text, node.type) in ("int", "long")):
+            what = "the instance's number" if number == 0 else "the number of instances"
+            text.fail("K02", place(node), f"parameter {number + 1} of `{names.function}` is {what}, an int", f"`{_SHAPE}`")
+        if isinstance(node.type, c_ast.TypeDecl):
+            check_plain(text, node)
+            at, type_ = place(node), scalar(text, node.type)
+            variable = names.body.variable(node.name, type_, at)
+            names.bind(node.name, Bound(variable, at, "scalar", fixed=number < 2 or is_fixed(node)))
+            made.append(Parameter(node.name, ("instance", "count")[number] if number < 2 else "value", variable, at))
+    if len(nodes) < 2:
+        text.fail("K02", place(function), f"`{names.function}` has {len(nodes)} parameter{'s' * (len(nodes) != 1)}", f"`{_SHAPE}`")
+    for node in nodes:
+        if not isinstance(node.type, c_ast.TypeDecl):
+            made.append(_array(names, node))
+    order = [node.name for node in nodes]
+    for name, one in text.described.items():
+        if name not in order and names.function == "kernel":
+            text.fail("K17", one.at, f"`{name}` is described, and is no parameter of `{names.function}`", f"one of {', '.join(order)}")
+    return sorted(made, key=lambda one: order.index(one.name))
+
+
+def _array(names: Names, node: c_ast.Decl) -> Parameter:
+    text, at = names.text, place(node)
+    check_plain(text, node)
+    told = text.described.get(node.name)
+    if isinstance(node.type, c_ast.PtrDecl) and not (told and told.sizes):
+        text.fail("K04", at, f"`{node.name}` is a pointer, and nobody knows how far it goes", f"an array: `float {node.name}[n]`")
+    if not isinstance(node.type, (c_ast.ArrayDecl, c_ast.PtrDecl)):
+        scalar(text, node.type)
+    words = text.words_before(type_place(node))
+    if {"shared", "local"} & set(words):
+        text.fail("K03", at, f"`{node.name}` is a parameter, and in global memory", "declare shared and local arrays within the kernel")
+    said: list[Mode] = [one for one in ("in", "out", "inout") if one in words]
+    if told and told.mode is not None and told.mode not in said:
+        said.append(told.mode)
+    if len(said) > 1 or (said and said[0] != "in" and is_fixed(node)):
+        text.fail("K14", at, f"`{node.name}` is said to be two things", "one of const, in, out, inout")
+    mode: Mode | None = said[0] if said else "in" if is_fixed(node) else None
+    shape = _described_shape(names, node, told) if told and told.sizes else array_shape(names, node)
+    object_ = names.body.object(Object(node.name, scalar(text, node.type), shape, "global", at))
+    names.bind(node.name, Bound(object_, at, "array", fixed=mode == "in"))
+    return Parameter(node.name, "array", object_, at, mode)
+
+
+def _described_shape(names: Names, node: c_ast.Decl, told: Described) -> tuple[Expression, ...]:
+    """Sizes that the text leaves to a description."""
+    text = names.text
+    if not isinstance(node.type, c_ast.PtrDecl):
+        text.fail("K13", told.at, f"`{node.name}` has its sizes in line {place(node).line} already", "one of both")
+    if isinstance(node.type.type, c_ast.PtrDecl):
+        text.fail("K04", place(node), f"`{node.name}` is a pointer to a pointer", f"`float *{node.name}`, with all its sizes described")
+    sizes: list[Expression] = []
+    for words in told.sizes:
+        first: Out = []
+        found = value_of(names, parse_expression(text, Define(told.at, words), f"a size of `{node.name}`"), first)
+        known = folded(found)
+        if found.type not in WHOLE or first or not is_size(known or found) or (known is not None and known.value <= 0):
+            text.fail("K13", told.at, f"a size of `{node.name}` is `{words[:40]}`", "a whole number above 0, of sizes and values")
+        sizes.append(known or found)
+    return tuple(sizes)
+
+
+def _with_mode(parameter: Parameter, block: Block) -> Parameter:
+    """Arrays whose text does not say so are outputs, and in-outs if they are read."""
+    if parameter.role != "array" or parameter.mode is not None:
+        return parameter
+    read = any(
+        (isinstance(statement, Atomic) and statement.object is parameter.of)
+        or any(isinstance(one, Load) and one.object is parameter.of for whole in expressions(statement) for one in walk(whole))
+        for statement in statements(block)
+    )
+    return Parameter(parameter.name, "array", parameter.of, parameter.at, "inout" if read else "out")
+
+
+def _pragmas(names: Names) -> tuple[Expression | None, bool]:
+    text = names.text
+    contract = text.pragmas.get("contract", "on")
+    if contract not in ("on", "off"):
+        text.fail("K17", text.pragma_at["contract"], f"contract is `{contract[:20]}`", "on or off")
+    words = text.pragmas.get("instances")
+    if words is None:
+        return None, contract == "on"
+    at, first = text.pragma_at["instances"], list[object]()
+    apart = Names(names.body, names.function, 0, blocks=[names.blocks[0]])
+    found = value_of(apart, parse_expression(text, Define(at, words), "the number of instances"), first)  # type: ignore[arg-type]
+    if found.type not in WHOLE or first or not is_size(folded(found) or found):
+        text.fail("K17", at, f"the number of instances is `{words[:40]}`", "a whole number, of sizes and values")
+    return folded(found) or found, contract == "on"

@@ -1,0 +1,199 @@
+"""C statements to those of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pycparser import c_ast
+
+from laminar.kernels.language.declarations import declared
+from laminar.kernels.language.expressions import combined, condition_of, element, value_of
+from laminar.kernels.language.names import Names, Out
+from laminar.kernels.language.parse import place, spoken
+from laminar.kernels.language.tree import Assign, At, Break, Constant, Continue, Expression, If, Leave, Load, Loop, Read, Store, Variable
+from laminar.kernels.language.types import cast
+
+
+def lowered(names: Names, nodes: Sequence[c_ast.Node], out: Out, *, tail: bool) -> None:
+    """A list of statements. `tail`: nothing of the function comes after them, so that a return needs no jump."""
+    for number, node in enumerate(nodes):
+        last = number == len(nodes) - 1
+        if tail and not last and isinstance(node, c_ast.If) and node.iffalse is None and _returns(node.iftrue):
+            _if(names, node, out, tail=True, otherwise=nodes[number + 1 :])
+            return
+        lower(names, node, out, tail=tail and last)
+        if isinstance(node, (c_ast.Return, c_ast.Break, c_ast.Continue)) and not last:
+            names.text.fail("K08", place(nodes[number + 1]), "this is never reached", "take it out")
+
+
+def lower(names: Names, node: c_ast.Node, out: Out, *, tail: bool = False) -> None:
+    at, text = place(node), names.text
+    match node:
+        case c_ast.Compound():
+            names.blocks.append({})
+            lowered(names, node.block_items or [], out, tail=tail)
+            names.blocks.pop()
+        case c_ast.Decl():
+            declared(names, node, out)
+        case c_ast.DeclList():
+            for one in node.decls:
+                declared(names, one, out)
+        case c_ast.Assignment():
+            _assign(names, node, out)
+        case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--"):
+            one = Constant(at, "int", 1)
+            _change(names, node.expr, at, lambda old: combined(names, at, node.op.strip("p")[0], old, one), out)
+        case c_ast.FuncCall():
+            names.body.call(names, node, out)
+        case c_ast.If():
+            _if(names, node, out, tail=tail)
+        case c_ast.For() | c_ast.While() | c_ast.DoWhile():
+            _loop(names, node, out)
+        case c_ast.Break() | c_ast.Continue():
+            if not names.loops:
+                text.fail("K08", at, f"`{type(node).__name__.lower()}` outside of a loop", "return")
+            out.append(Break(at) if isinstance(node, c_ast.Break) else Continue(at))
+        case c_ast.Return():
+            _return(names, node, out, tail=tail)
+        case c_ast.EmptyStatement():
+            pass
+        case c_ast.ExprList():
+            for one in node.exprs:
+                lower(names, one, out)
+        case _:
+            _refuse(names, node, at)
+
+
+def _refuse(names: Names, node: c_ast.Node, at: At) -> None:
+    match node:
+        case c_ast.Goto() | c_ast.Label():
+            names.text.fail("K08", at, "goto is not supported", "a loop with break, or a function with return")
+        case c_ast.Switch() | c_ast.Case() | c_ast.Default():
+            names.text.fail("K08", at, "switch is not supported", "if, else if, else")
+        case c_ast.Pragma():
+            names.text.fail("K17", at, "a pragma within a function", "take it out")
+        case c_ast.Typedef():
+            names.text.fail("K03", at, "typedef is not supported", "the type itself")
+        case c_ast.StaticAssert():
+            names.text.fail("K01", at, "_Static_assert is not supported", "take it out")
+        case c_ast.BinaryOp() | c_ast.ID() | c_ast.Constant() | c_ast.UnaryOp() | c_ast.ArrayRef() | c_ast.TernaryOp() | c_ast.Cast():
+            names.text.fail("K10", at, "this computes a value and does nothing with it", "an assignment, or take it out")
+    names.text.fail("K01", at, f"{spoken(node)} is not supported here", "statements of C99")
+
+
+def _returns(node: c_ast.Node) -> bool:
+    if isinstance(node, c_ast.Compound):
+        return bool(node.block_items) and _returns(node.block_items[-1])
+    return isinstance(node, c_ast.Return)
+
+
+def _block(names: Names, node: c_ast.Node | Sequence[c_ast.Node] | None, *, tail: bool) -> Out:
+    made: Out = []
+    if node is None:
+        return made
+    names.blocks.append({})
+    if isinstance(node, c_ast.Node):
+        lower(names, node, made, tail=tail)
+    else:
+        lowered(names, node, made, tail=tail)
+    names.blocks.pop()
+    return made
+
+
+def _if(names: Names, node: c_ast.If, out: Out, *, tail: bool, otherwise: Sequence[c_ast.Node] | None = None) -> None:
+    condition = condition_of(names, node.cond, out)
+    known = condition.value if isinstance(condition, Constant) else None  # NULL or not: the other side may not even make sense
+    then = _block(names, node.iftrue, tail=tail) if known is not False else []
+    other = _block(names, node.iffalse if otherwise is None else otherwise, tail=tail) if known is not True else []
+    if known is not None:
+        out.extend(then if known else other)
+    else:
+        out.append(If(place(node), condition, tuple(then), tuple(other)))
+
+
+def _loop(names: Names, node: c_ast.For | c_ast.While | c_ast.DoWhile, out: Out) -> None:
+    at = place(node)
+    names.blocks.append({})
+    if isinstance(node, c_ast.For) and node.init is not None:
+        lower(names, node.init, out)
+    before: Out = []
+    update: Out = []
+    if node.cond is None:
+        condition: Expression = Constant(at, "bool", True)
+    else:
+        condition = condition_of(names, node.cond, before)
+    if isinstance(node, c_ast.For) and node.next is not None:
+        lower(names, node.next, update)
+    names.loops += 1
+    body = _block(names, node.stmt, tail=False)
+    names.loops -= 1
+    names.blocks.pop()
+    out.append(Loop(at, tuple(before), condition, tuple(body), tuple(update), isinstance(node, c_ast.DoWhile)))
+
+
+def _return(names: Names, node: c_ast.Return, out: Out, *, tail: bool) -> None:
+    at, text = place(node), names.text
+    if names.result is None and node.expr is not None:
+        text.fail("K12", at, f"`{names.function}` gives no value, and returns one", "`return;`, or another type before its name")
+    if names.result is not None:
+        if node.expr is None:
+            text.fail("K12", at, f"`{names.function}` gives a {names.result.type}, and returns nothing", "a value after return")
+        out.append(Assign(at, names.result, cast(value_of(names, node.expr, out), names.result.type)))
+    if not tail:
+        names.left = True
+        out.append(Leave(at, names.scope))
+
+
+def _assign(names: Names, node: c_ast.Assignment, out: Out) -> None:
+    at = place(node)
+    if isinstance(node.rvalue, c_ast.Assignment):
+        names.text.fail("K10", at, "two assignments in one statement", "two statements")
+    if node.op == "=":
+        _change(names, node.lvalue, at, lambda _: value_of(names, node.rvalue, out), out)
+    else:
+        _change(names, node.lvalue, at, lambda old: combined(names, at, node.op[:-1], old, value_of(names, node.rvalue, out)), out)
+
+
+def _change(names: Names, target: c_ast.Node, at: At, value: object, out: Out) -> None:
+    """`target = value(target)`."""
+    text = names.text
+    assert callable(value)
+    if isinstance(target, c_ast.ArrayRef):
+        check_written(names, target, at)
+        object_, index = element(names, target, out)
+        out.append(Store(at, object_, index, cast(value(Load(place(target), object_, index)), object_.type)))
+        return
+    variable = _variable(names, target, at)
+    if variable is None:
+        text.fail("K10", at, "this cannot be assigned to", "a variable, an element of an array, or `*` and a pointer")
+    out.append(Assign(at, variable, cast(value(Read(place(target), variable)), variable.type)))
+
+
+def _variable(names: Names, target: c_ast.Node, at: At) -> Variable | None:
+    pointed = isinstance(target, c_ast.UnaryOp) and target.op == "*"
+    name = target.expr if pointed else target
+    if not isinstance(name, c_ast.ID):
+        return None
+    if names.find(name.name) is None:
+        value_of(names, name, [])  # says that it is unknown
+        names.text.fail("K10", at, f"`{name.name}` is a constant", "a variable")
+    bound = names.find(name.name)
+    assert bound is not None
+    if pointed != (bound.kind == "pointer"):
+        names.text.fail("K04", at, f"`{name.name}` is {'no' if pointed else 'a'} pointer", f"`{'' if pointed else '*'}{name.name} = …`")
+    if bound.what is None:
+        names.text.fail("K04", at, f"`{name.name}` is NULL here", f"`if ({name.name} != NULL)` around it")
+    check_written(names, name, at)
+    if not isinstance(bound.what, Variable):
+        names.text.fail("K12", at, f"`{name.name}` is an array", "one of its elements")
+    return bound.what
+
+
+def check_written(names: Names, node: c_ast.Node, at: At) -> None:
+    """That what an element or variable belongs to may be changed."""
+    while isinstance(node, c_ast.ArrayRef):
+        node = node.name
+    bound = names.find(node.name) if isinstance(node, c_ast.ID) else None
+    if bound is not None and bound.fixed:
+        instead = f"leave out the const in line {bound.at.line}, or write to another"
+        names.text.fail("K14", at, f"`{node.name}` is const, and is written here", instead)

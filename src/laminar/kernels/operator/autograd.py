@@ -1,0 +1,129 @@
+"""Gradients: while code runs, by autograd.Function; while it is traced, by the operator's formula. Both run the same adjoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from laminar.core.errors import LaminarError
+from laminar.kernels.operator.backward import Backward
+from laminar.kernels.operator.library import operator_of, refuse_gradient, register_gradient, split
+from laminar.kernels.operator.sizes import instances
+
+if TYPE_CHECKING:
+    from laminar.kernels.operator.function import KernelFunction, Plan
+
+
+@dataclass(frozen=True)
+class Tape:
+    """What the adjoint of one call needs. `own`: values that came as tensors, in order; they follow the arrays among the tensors."""
+
+    function: KernelFunction
+    own: tuple[str, ...]
+    found: tuple[Backward, ...] | LaminarError
+    values: tuple[Any, ...]  # of those in `own`, whatever they were
+    count: Any
+    shapes: dict[str, Any]  # of the tensors
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.function.routine.given, *self.own)
+
+    def kept(self, tensors: Sequence[Tensor], made: Sequence[Tensor]) -> list[Tensor]:
+        """What is saved of a call: no more than the adjoints look at."""
+        inputs, outputs = self._needed()
+        saved = [one for name, one in zip(self.names, tensors, strict=True) if name in inputs]
+        if outputs:
+            saved += [one for name, one in zip(self.function.routine.returned, made, strict=True) if name in outputs]
+        return saved
+
+    def _needed(self) -> tuple[frozenset[str], frozenset[str]]:
+        if isinstance(self.found, LaminarError):
+            return frozenset(), frozenset()
+        if len(self.found) == 1 and not self.own:
+            return self.found[0].inputs, self.found[0].outputs
+        return frozenset(self.own).union(*(one.inputs for one in self.found)), frozenset().union(*(one.outputs for one in self.found))
+
+    def gradients(self, saved: Sequence[Tensor], shares: Sequence[Tensor | None], *, traced: bool) -> dict[str, Tensor]:
+        if isinstance(self.found, LaminarError):
+            raise self.found
+        (inputs, outputs), kept = self._needed(), iter(saved)
+        given = {name: next(kept) for name in self.names if name in inputs}
+        made = {name: next(kept) for name in self.function.routine.returned if name in outputs}
+        known = dict(zip(self.function.routine.returned, shares, strict=True))
+        values = {one.name: value for one, value in zip(self.function.kernel.values, self.values, strict=True)}
+        values[self.function.kernel.count.name] = self.count
+        if traced:
+            values |= {name: given[name] for name in self.own}
+        results: dict[str, Tensor] = {}
+        for one in self.found:
+            arrays = [
+                _array(known[name]) if source == "gradient" else (given if source == "input" else made)[name] for source, name in one.takes
+            ]
+            results |= zip(one.gives, self._run(one, arrays, values, traced=traced), strict=True)
+        return {name: one.reshape(self.shapes[name]) for name, one in results.items()}
+
+    def _run(self, one: Backward, arrays: list[Tensor], values: dict[str, Any], *, traced: bool) -> Sequence[Tensor]:
+        routine = one.routine
+        ordered = [values[parameter.name] for parameter in routine.kernel.values]
+        own = frozenset(self.own if traced else ()) & {parameter.name for parameter in routine.kernel.values}
+        if traced or torch.is_grad_enabled():  # by the operator, which also knows that there is no gradient of a gradient
+            return listed(operator_of(routine, own, refuse_gradient)(*arrays, *ordered, None if one.by_element else self.count))
+        known = dict(zip((parameter.of for parameter in routine.kernel.values), ordered, strict=True))
+        return routine.run(arrays, ordered, instances(routine, known) if one.by_element else self.count)
+
+
+def _array(share: Tensor | None) -> Tensor:
+    assert share is not None  # torch gives zeros for outputs that nobody used
+    return share.contiguous()
+
+
+class Applied(torch.autograd.Function):
+    """`tensors`: the arrays, then the values in `own`."""
+
+    @staticmethod
+    def forward(ctx: Any, function: KernelFunction, own: tuple[str, ...], plan: Plan, *tensors: Tensor) -> Any:
+        made = function.run(tensors[: len(tensors) - len(own)] if own else tensors, plan)
+        names = (*function.routine.given, *own)
+        wanted = frozenset(name for name, need in zip(names, ctx.needs_input_grad[3:], strict=True) if need)
+        shapes = {name: one.shape for name, one in zip(names, tensors, strict=True)}
+        ctx.tape = tape = Tape(function, own, function.backwards(wanted, as_said=plan.as_said), plan.values, plan.count, shapes)
+        outputs = listed(made)
+        ctx.save_for_backward(*tape.kept(tensors, outputs))
+        if function.whole:
+            ctx.mark_non_differentiable(*(one for one in outputs if not one.is_floating_point()))
+        return made
+
+    @staticmethod
+    def backward(ctx: Any, *shares: Tensor) -> Any:
+        found = ctx.tape.gradients(ctx.saved_tensors, shares, traced=False)
+        return (None, None, None, *(found.get(name) for name in ctx.tape.names))
+
+
+def formula(function: KernelFunction, own: tuple[str, ...]) -> Callable[[Any], None]:
+    """Registers the gradient of the kernel's operator."""
+
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        arrays, values, count = split(function.routine, inputs)
+        tensors = (*arrays, *(one for one in values if isinstance(one, Tensor)))
+        names = (*function.routine.given, *own)
+        wanted = frozenset(name for name, one in zip(names, tensors, strict=True) if one.requires_grad)
+        plain = tuple(None if isinstance(one, Tensor) else one for one in values)
+        shapes = {name: one.shape for name, one in zip(names, tensors, strict=True)}
+        ctx.tape = Tape(function, own, function.backwards(wanted, as_said=inputs[-1] is None), plain, count, shapes)
+        ctx.save_for_backward(*ctx.tape.kept(tensors, listed(output)))
+
+    def backward(ctx: Any, *shares: Tensor) -> Any:
+        found = ctx.tape.gradients(ctx.saved_tensors, shares, traced=True)
+        order = (*function.routine.given, *(one.name for one in function.kernel.values))
+        return (*(found.get(name) for name in order), None)
+
+    return lambda operator: register_gradient(operator, backward, setup)
+
+
+def listed(made: Any) -> tuple[Tensor, ...]:
+    return (made,) if isinstance(made, Tensor) else tuple(made)

@@ -1,0 +1,153 @@
+"""The adjoint of a kernel: a function `kernel_backward` of the same file, or `leaky_backward` in leaky.c; else derived.
+
+A hand-written one has parameters by name, as many as it needs: those of the kernel; `grad_y` of outputs; `grad_x` of inputs, which start
+as zeros. Outputs are as the kernel left them, arrays that it changes as they were before.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import NoReturn
+
+from laminar.core import digest
+from laminar.core.errors import LaminarError
+from laminar.kernels.derive.adjoint import adjoint, adjoint_by_element
+from laminar.kernels.derive.prune import touched
+from laminar.kernels.language.kernel import entries, read_kernel
+from laminar.kernels.language.tree import Kernel, Parameter, statements
+from laminar.kernels.operator.bind import is_flat
+from laminar.kernels.operator.routine import Routine
+
+GRAD = "grad_"
+
+
+@dataclass(frozen=True, eq=False)
+class Backward:
+    """`takes`: where each array that the routine is given comes from. `gives`: the parameter that each result is the gradient of."""
+
+    routine: Routine
+    by_element: bool  # an instance for each element of the one that it gives
+    takes: tuple[tuple[str, str], ...]  # ("input" | "output" | "gradient", name of the kernel's array)
+    gives: tuple[str, ...]
+
+    @functools.cached_property
+    def inputs(self) -> frozenset[str]:
+        return frozenset(name for source, name in self.takes if source == "input")
+
+    @functools.cached_property
+    def outputs(self) -> frozenset[str]:
+        return frozenset(name for source, name in self.takes if source == "output")
+
+
+def entry_of(text: str, file: str) -> str | None:
+    """The hand-written adjoint's name."""
+    wanted = ("kernel_backward", f"{PurePath(file).stem}_backward")
+    return next((name for name in entries(text, file) if name in wanted), None)
+
+
+def backwards_of(kernel: Kernel, file: str, wanted: frozenset[str], *, as_said: bool) -> tuple[Backward, ...]:
+    """Adjoints that together give the gradients of `wanted`. `as_said`: there are as many instances as the text says. Raises L705, L701.
+
+    What many instances add to is derived by element where that can be done, so that it needs no atomics."""
+    entry = entry_of(kernel.text, file)
+    if entry is not None:
+        return (_fitted(kernel, read_kernel(kernel.text, file, entry), file, wanted),)
+    found: list[Backward] = []
+    for name in sorted(wanted) if as_said else ():
+        text = adjoint_by_element(kernel, name, file=file)
+        if text is not None:
+            found.append(_fitted(kernel, _read(text, file), file, frozenset({name}), by_element=True))
+    rest = wanted.difference(*(one.gives for one in found))
+    if rest:
+        found.append(_fitted(kernel, _read(adjoint(kernel, wanted=rest, file=file), file), file, rest))
+    return tuple(found)
+
+
+def _read(text: str, file: str) -> Kernel:
+    return read_kernel(text, f"{file} (derived)", "kernel_backward")
+
+
+def _fitted(kernel: Kernel, made: Kernel, file: str, wanted: frozenset[str], *, by_element: bool = False) -> Backward:
+    return _Fitting(kernel, _without_unused(kernel, made), file, by_element).backward(wanted)
+
+
+def _without_unused(kernel: Kernel, made: Kernel) -> Kernel:
+    """Arrays of the kernel that its adjoint does not look at need not be kept for it."""
+    used = {data for one in statements(made.body) for data in touched(one)}
+    own = {one.name for one in kernel.arrays}
+    return replace(made, parameters=tuple(one for one in made.parameters if one.name not in own or one.of in used))
+
+
+@dataclass
+class _Fitting:
+    kernel: Kernel
+    made: Kernel
+    file: str
+    by_element: bool
+
+    def backward(self, wanted: frozenset[str]) -> Backward:
+        of = {one.name: one for one in self.kernel.parameters}
+        takes: list[tuple[str, str]] = []
+        given: list[str] = []
+        copied: set[str] = set()
+        gives: dict[str, str] = {}
+        for one in self.made.parameters[2:]:
+            name = one.name.removeprefix(GRAD)
+            source = of.get(one.name) or of.get(name)
+            if source is None or source.role == "instance" or (source.role == "count" and not self.by_element):
+                self._fail(one, "is neither a parameter of the kernel nor grad_ and one")
+            if one.of.type != source.of.type:
+                self._fail(one, f"is {one.of.type}, and `{source.name}` is {source.of.type}")
+            if one.role == "value":
+                continue
+            if one.name in of:
+                if source.mode == "out" and one.mode != "in":
+                    continue  # to work on, of zeros
+                takes.append(("output" if source.mode == "out" else "input", one.name))
+            elif source.mode in ("out", "inout"):
+                takes.append(("gradient", name))
+                if source.mode == "inout":
+                    gives[name] = one.name
+            else:
+                gives[name] = one.name
+                continue
+            given.append(one.name)
+            if one.mode != "in":
+                copied.add(one.name)
+        missing = sorted(wanted - gives.keys())
+        if missing:
+            at = self.made.parameters[0].at
+            raise LaminarError(
+                "L705",
+                f"{self.file}:{at.line}: {self.made.name} has no {GRAD}{missing[0]}, and a gradient of `{missing[0]}` is asked for",
+                hint=f"a parameter {GRAD}{missing[0]} for {self.made.name}, or {missing[0]}.detach() in the call",
+            )
+        returned = tuple(sorted(wanted))
+        flat = is_flat(self.kernel)
+        shaped = {one.name for one in self.made.arrays} - {f"{GRAD}{one.name}" for one in self.kernel.values}
+        routine = Routine(
+            name=operator_name(self.file, self.made.text, self.made.name, *returned),
+            kernel=self.made,
+            file=self.file,
+            given=tuple(given),
+            copied=frozenset(copied),
+            returned=tuple(gives[name] for name in returned),
+            flat=frozenset(shaped) if flat else frozenset(),
+        )
+        return Backward(routine, self.by_element, tuple(takes), returned)
+
+    def _fail(self, one: Parameter, why: str) -> NoReturn:
+        raise LaminarError(
+            "L702",
+            f"{self.file}:{one.at.line}:{one.at.column}: `{one.name}` of {self.made.name} {why}",
+            hint=f"parameters of {self.made.name}: those of the kernel, {GRAD}… of its outputs (const) and {GRAD}… of its inputs",
+        )
+
+
+def operator_name(file: str, text: str, *parts: str) -> str:
+    """`leaky_1a2b3c4d5e6f`: unique for the text, and readable."""
+    stem = re.sub(r"\W", "_", PurePath(file).stem) or "kernel"
+    return f"{stem}_{digest.of_json([text, *parts])[:12]}"

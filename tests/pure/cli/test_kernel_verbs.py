@@ -1,0 +1,260 @@
+"""`laminar kernel check` and `laminar kernel run`, as they are called."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+LEAKY = """\
+/* leaky.c: one instance per element */
+void kernel(int i, int n, float slope, const float x[n], float y[n]) {
+    float v = x[i];
+    if (v < 0.0f) v = slope * v;
+    y[i] = v;
+}
+"""
+SHIFT = """\
+void kernel(int i, int n, const float x[n], float y[n]) {
+    y[i] = x[i + 1];
+}
+"""
+
+
+class Verbs:
+    """`laminar` in this process."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self._monkeypatch, self._capsys = folder, monkeypatch, capsys
+        monkeypatch.chdir(folder)
+
+    def __call__(self, line: str) -> tuple[int, str, str]:
+        from laminar.cli import main
+
+        self._monkeypatch.setattr(sys, "argv", ["laminar", *line.split()])
+        with pytest.raises(SystemExit) as left:
+            main()
+        printed = self._capsys.readouterr()
+        return int(left.value.code or 0), printed.out, printed.err
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+
+
+@pytest.fixture
+def verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Verbs:
+    found = Verbs(tmp_path, monkeypatch, capsys)
+    found.write("leaky.c", LEAKY)
+    found.write("shift.c", SHIFT)
+    return found
+
+
+def test_check_shows_parameters_and_verdicts(verbs: Verbs) -> None:
+    code, out, err = verbs("kernel check leaky.c")
+    assert (code, err) == (0, "")
+    assert "float x[n]   array     in" in out and "float y[n]   array     out" in out
+    assert "3:15: bounds of `x`: proved" in out and "race of `y`: proved" in out
+    assert out.endswith("0 with a witness\n")
+
+
+def test_check_as_json(verbs: Verbs) -> None:
+    shown = json.loads(verbs("kernel check leaky.c --json")[1])
+    (kernel,) = shown["kernels"]
+    assert (shown["file"], shown["error"], kernel["name"]) == ("leaky.c", None, "kernel")
+    assert kernel["parameters"][3] == {
+        "name": "x", "role": "array", "type": "float", "declared": "float x[n]", "mode": "in", "line": 2, "column": 52
+    }  # fmt: skip
+    assert {one["verdict"] for one in kernel["verdicts"]} == {"proved"}
+
+
+def test_check_of_a_broken_rule(verbs: Verbs) -> None:
+    verbs.write("bad.c", "void kernel(int i, int n, float *p) {}\n")
+    code, out, err = verbs("kernel check bad.c")
+    assert (code, out) == (2, "")
+    assert err.startswith("error L701: bad.c:1:33: `p` is a pointer")
+    assert "  fix: an array: `float p[n]`" in err and "^" in err
+    code, out, err = verbs("kernel check bad.c --json")
+    assert code == 2 and json.loads(out)["error"]["rule"] == "K04" and "error L701" in err
+
+
+def test_check_with_a_witness(verbs: Verbs) -> None:
+    code, out, err = verbs("kernel check shift.c")
+    assert code == 2 and "bounds of `x`: a witness" in out
+    assert err.startswith("error L703: shift.c:2:12: ") and "fix: laminar kernel run shift.c" in err
+    assert verbs("kernel check shift.c --json")[0] == 2
+
+
+def test_check_looks_at_all_kernels_of_a_file(verbs: Verbs) -> None:
+    verbs.write("two.c", LEAKY + "void kernel_backward(int i, int n, const float grad_y[n], float grad_x[n]) { grad_x[i] = grad_y[i]; }\n")
+    shown = json.loads(verbs("kernel check two.c --json")[1])
+    assert [one["name"] for one in shown["kernels"]] == ["kernel", "kernel_backward"]
+    verbs.write("two.c", LEAKY + "void kernel_backward(int i, int n, const float grad_y[n]) { grad_y[i] = 1; }\n")
+    code, _, err = verbs("kernel check two.c")
+    assert code == 2 and "K14" in err and "two.c:7:" in err
+
+
+def test_run_saves_outputs(verbs: Verbs) -> None:
+    x = np.array([1, -2, 3], "float32")
+    np.save(verbs.folder / "x.npy", x)
+    code, out, err = verbs("kernel run leaky.c --param x=@x.npy --param slope=0.5")
+    assert (code, out, err) == (0, "y.npy: float32 [3]\n", "")
+    assert np.load(verbs.folder / "y.npy").tolist() == [1, -1, 3]
+    code, out, _ = verbs("kernel run leaky.c --param x=@x.npy --param slope=0.5 --param y=zeros:3 --instances 3 --out made/here --seed 3")
+    assert (code, out) == (0, "made/here/y.npy: float32 [3]\n")
+    assert np.load(verbs.folder / "made" / "here" / "y.npy").tolist() == [1, -1, 3]
+
+
+def test_run_with_statistics(verbs: Verbs) -> None:
+    code, out, _ = verbs("kernel run leaky.c --param x=ones:16 --param slope=0.5 --stats")
+    assert code == 0
+    assert out.startswith("16 instances\n\nmemory    reads  writes  bytes\nglobal       16      16    128\n")
+    assert out.endswith("y.npy: float32 [16]\n")
+
+
+def test_run_as_json(verbs: Verbs) -> None:
+    code, out, err = verbs("kernel run leaky.c --param x=random:16:7 --param slope=0.5 --json --engine emulator")
+    shown = json.loads(out)
+    assert (code, err) == (0, "")
+    assert shown["outputs"] == {"y": "y.npy"} and shown["findings"] == []
+    assert shown["counts"]["global"] == {"reads": 16, "writes": 16, "bytes": 128}
+
+
+@pytest.mark.parametrize("name", ["leaky.c", "shift.c"])
+def test_native_code_says_the_same(verbs: Verbs, name: str) -> None:
+    line = f"kernel run {name} --param x=random:16:7 --json{' --param slope=0.5' if name == 'leaky.c' else ''} --engine"
+    (code, emulated, err), native = verbs(f"{line} emulator"), verbs(f"{line} native")
+    assert (code, err) == (native[0], native[2])
+    one, other = json.loads(emulated), json.loads(native[1])
+    assert {name: one[name] for name in ("counts", "lines", "findings")} == {name: other[name] for name in ("counts", "lines", "findings")}
+    assert verbs(f"{line} native --seed 1")[0] == 2
+
+
+def test_findings_end_with_2(verbs: Verbs) -> None:
+    code, out, err = verbs("kernel run shift.c --param x=ones:8")
+    assert (code, out) == (2, "y.npy: float32 [8]\n")
+    assert err == (
+        "error L703: shift.c:2:12: instance 7 reads x[8], the array has 8 elements\n"
+        "      y[i] = x[i + 1];\n"
+        "             ^\n"
+        "  fix: a larger array, fewer instances, or a test of the index before the access\n"
+    )
+    code, out, err = verbs("kernel run shift.c --param x=ones:8 --json")
+    assert code == 2 and json.loads(out)["findings"][0]["kind"] == "out-of-bounds" and "L703" in err
+    assert np.load("y.npy").tolist() == [1] * 7 + [0]
+
+
+def test_many_findings_are_cut_short(verbs: Verbs) -> None:
+    lines = "\n".join(f"    y[i] = x[i + {k}];" for k in range(8, 40))
+    verbs.write("many.c", f"void kernel(int i, int n, const int x[n], int y[n]) {{\n{lines}\n}}\n")
+    code, _, err = verbs("kernel run many.c --param x=ones:8")
+    assert code == 2 and err.count("^") == 20 and "and 12 more findings" in err
+
+
+def test_empty_arrays_have_no_values(verbs: Verbs) -> None:
+    verbs.write("add.c", "void kernel(int i, int n, float y[n]) { y[i] += 1; }\n")
+    code, _, err = verbs("kernel run add.c --param y=empty:4")
+    assert code == 2 and "reads y[0], which nobody wrote (4 times)" in err
+    assert verbs("kernel run add.c --param y=zeros:4")[0] == 0
+
+
+def test_an_input_is_not_written_over(verbs: Verbs) -> None:
+    verbs.write("add.c", "void kernel(int i, int n, float y[n]) { y[i] += 1; }\n")
+    np.save(verbs.folder / "y.npy", np.zeros(4, "float32"))
+    code, _, err = verbs("kernel run add.c --param y=@y.npy")
+    assert code == 2 and "error L008" in err and "--out" in err
+    assert np.load(verbs.folder / "y.npy").tolist() == [0] * 4
+    assert verbs("kernel run add.c --param y=@y.npy --out new")[0] == 0
+    assert np.load(verbs.folder / "new" / "y.npy").tolist() == [1] * 4
+
+
+def test_a_kernel_that_does_not_end(verbs: Verbs) -> None:
+    verbs.write("spin.c", "void kernel(int i, int n, int y[n]) {\n    int k = 1;\n    while (k > 0) k = 1;\n}\n")
+    code, _, err = verbs("kernel run spin.c --instances 1 --steps 1000")
+    assert code == 2
+    assert err.startswith("error L704: spin.c:3:5: the loop went on for more than 1,000 steps\n")
+    assert "  fix: mend the loop's condition, or --steps 10000" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("gone.c", "L008", "gone.c"),
+        (".", "L008", "folder"),
+        ("noise.c", "L008", "UTF-8"),
+        ("leaky.c", "L702", "`x`"),
+        ("leaky.c --param x=ones:4", "L702", "`slope`"),
+        ("leaky.c --param x=ones:4 --param slope=0.5 --instances 0", "L702", "0 instances"),
+        ("leaky.c --param x=ones:4 --param slope=0.5 --instances 5", "L702", "[5]"),
+        ("leaky.c --param x=ones:4 --param slope=steep", "L702", "steep"),
+        ("leaky.c --param x=ones:4 --param slope=0.5 --param x=ones:4", "L008", "twice"),
+        ("leaky.c --param x", "L008", "NAME=VALUE"),
+        ("leaky.c --param x=", "L008", "NAME=VALUE"),
+        ("leaky.c --param x=ones:4x0 --param slope=1", "L702", "ones:4x0"),
+        ("leaky.c --param x=ones:-4 --param slope=1", "L702", "sizes"),
+        ("leaky.c --param x=ones:4:1 --param slope=1", "L702", "sizes"),
+        ("leaky.c --param x=ones:99999999999999 --param slope=1", "L702", "99999999999999"),
+        ("leaky.c --param x=@gone.npy --param slope=1", "L702", "gone.npy"),
+        ("leaky.c --param x=@leaky.c --param slope=1", "L702", "leaky.c"),
+        ("leaky.c --param x=@many.npz --param slope=1", "L702", "several arrays"),
+        ("leaky.c --param x=@wide.npy --param slope=1", "L702", "float64"),
+        ("leaky.c --param x=ones:4 --param slop=1", "L702", "'slope'"),
+        ("leaky.c --param x=ones:4 --param slope=1 --engine gpu", "L008", "gpu"),
+    ],
+)
+def test_bad_words(verbs: Verbs, words: str, code: str, said: str) -> None:
+    (verbs.folder / "noise.c").write_bytes(b"\xff\xfe\x00void")
+    np.savez(verbs.folder / "many.npz", a=np.zeros(1))
+    np.save(verbs.folder / "wide.npy", np.zeros(4))
+    left, out, err = verbs(f"kernel run {words}")
+    assert (left, out) == (2, "") and err.startswith(f"error {code}: ") and said in err and "  fix: " in err
+
+
+def test_files_of_windows_are_read(verbs: Verbs) -> None:
+    (verbs.folder / "crlf.c").write_bytes(b"\xef\xbb\xbf" + LEAKY.replace("\n", "\r\n").encode())
+    assert verbs("kernel check crlf.c")[0] == 0
+
+
+def test_numbers_and_kinds_of_arrays(verbs: Verbs) -> None:
+    head = "void kernel(int i, int n, bool b, int k, long l, double d, const bool x[4], const int z[2][2], float y[n]) {"
+    verbs.write("kinds.c", head + " y[i] = b + k + l + d + x[i] + z[i / 2][i % 2]; }")
+    line = "kernel run kinds.c --param b=true --param k=0x10 --param l=-3 --param d=1e2 --param x=ones:4 --param z=random:2x2:1"
+    assert verbs(f"{line} --instances 4")[0] == 0
+    z = np.random.default_rng(1).integers(0, 100, (2, 2)).ravel()
+    assert np.load("y.npy").tolist() == [float(1 + 16 - 3 + 100 + 1 + one) for one in z]
+
+
+def test_a_circuit_is_told_and_drawn(verbs: Verbs) -> None:
+    (verbs.folder / "leaky.c").write_text(LEAKY)
+    code, out, _ = verbs("kernel graph leaky.c --svg circuit.svg")
+    assert code == 0 and "condition" in out and "instances leave each other alone" in out
+    assert (verbs.folder / "circuit.svg").read_text().startswith("<svg")
+    code, out, _ = verbs("kernel graph leaky.c --coarse --json")
+    assert code == 0 and len(json.loads(out)["functions"]) == 1
+    code, _, err = verbs("kernel graph leaky.c --svg leaky.c/circuit.svg")
+    assert code != 0 and "leaky.c" in err
+
+
+def test_without_the_extra_it_says_what_to_install(verbs: Verbs, monkeypatch: pytest.MonkeyPatch) -> None:
+    import laminar.kernels.open_file as opened
+
+    monkeypatch.setattr(opened, "find_spec", lambda _: None)
+    for verb in ("check", "run"):
+        code, _, err = verbs(f"kernel {verb} leaky.c")
+        assert code == 2 and "error L011" in err and "pip install 'laminar[kernels]'" in err
+
+
+def test_no_torch_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "leaky.c").write_text(LEAKY)
+    program = (
+        "import sys\nfrom laminar.cli import main\n"
+        "for words in ('check leaky.c --json', 'run leaky.c --param x=ones:4 --param slope=1'):\n"
+        "    sys.argv = ['laminar', 'kernel', *words.split()]\n"
+        "    try:\n        main()\n    except SystemExit as left:\n        assert not left.code\n"
+        "sys.exit(f'loaded {sorted(loaded)}' if (loaded := {'torch', 'llvmlite'} & set(sys.modules)) else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,81 @@
+"""Generated programs, split as far as it goes: circuits with several threads and every guess give the bits of the whole kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from generated_kernels import SIZE, TYPES, kernels
+from hypothesis import HealthCheck, given, settings
+
+from laminar.kernels.arguments import DTYPES
+from laminar.kernels.circuit import run
+from laminar.kernels.circuit.build import build
+from laminar.kernels.circuit.guess import Odds
+from laminar.kernels.circuit.run import run_circuit
+from laminar.kernels.emulate.run import emulate
+from laminar.kernels.language.kernel import read_kernel
+from laminar.kernels.language.tree import Kernel
+
+COUNT = 6
+quick = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+class Always(Odds):
+    """Guesses whenever it can."""
+
+    def worth(self, function: Any, instances: int) -> bool:
+        return True
+
+
+def call(kernel: Kernel, chunk: tuple[int, int], count: int, arrays: Sequence[np.ndarray[Any, Any]], values: Mapping[str, float]) -> None:
+    """By the emulator, which runs all instances. Taken is what changed, since others may be at other elements meanwhile."""
+    assert chunk == (0, count)
+    named = dict(zip((one.name for one in kernel.arrays), arrays, strict=True))
+    before = {name: array.copy() for name, array in named.items()}
+    made = emulate(kernel, before, {one.name: values[one.name] for one in kernel.values}, count).outputs
+    for name, array in made.items():
+        bits = f"u{array.dtype.itemsize}"
+        changed = array.view(bits) != before[name].view(bits)
+        named[name][changed] = array[changed]
+
+
+@pytest.fixture(autouse=True)
+def one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "chunks", lambda *_, **__: [(0, COUNT)])
+
+
+def compare(text: str) -> int:
+    kernel = read_kernel(text)
+    rng = np.random.default_rng(1)
+    inputs = {
+        "xi": rng.integers(-5, 20, COUNT).astype("int32"),
+        "xf": rng.standard_normal(COUNT).astype("float32"),
+        "ti": rng.integers(-5, 20, SIZE).astype("int32"),
+        "tf": rng.standard_normal(SIZE).astype("float32"),
+    }
+    outputs = {f"y_{type_}": np.zeros(COUNT, DTYPES[type_]) for type_ in TYPES}
+    wanted = emulate(kernel, {**inputs, **outputs}, {"s": 0.75}, COUNT).outputs
+    circuit = build(kernel, 0.0)
+    for threads, odds in ((1, Odds()), (3, Odds()), (3, Always())):
+        got = {name: array.copy() for name, array in outputs.items()}
+        run_circuit(circuit, call, {**inputs, **got}, {"s": 0.75}, COUNT, threads=threads, odds=odds)
+        for name, array in wanted.items():
+            same = np.array_equal(got[name], array, equal_nan=array.dtype.kind == "f")
+            assert same, f"{threads} threads, {type(odds).__name__}, {name}: {got[name]} is not {array}\n{text}"
+    return len(circuit.functions)
+
+
+@quick
+@given(kernels())
+def test_generated_circuits_agree(text: str) -> None:
+    compare(text)
+
+
+@pytest.mark.slow
+@settings(quick, max_examples=500, derandomize=False)
+@given(kernels())
+def test_many_generated_circuits_agree(text: str) -> None:
+    compare(text)

@@ -1,0 +1,46 @@
+"""Texts that are long, deep or odd: read in a moment, or refused in few words."""
+
+from __future__ import annotations
+
+import pytest
+
+from laminar.kernels.analyse.verdicts import verdicts
+from laminar.kernels.language.kernel import read_kernel
+from laminar.kernels.language.rules import WIDEST, KernelError, excerpt
+from laminar.kernels.language.tree import At
+
+HEAD = "void kernel(int i, int n, inout float y[n]) {"
+
+
+def test_loops_within_loops_are_judged_one_by_one() -> None:
+    """The rounds of 30 loops are not told apart where there is no barrier: there would be 2^30 ways."""
+    loops = "".join(f"for (int a{number} = 0; a{number} < 2; a{number}++) " for number in range(30))
+    found = verdicts(read_kernel(f"{HEAD} {loops} y[i] += 1; }}"))
+    assert {one.verdict for one in found if one.kind == "race"} == {"proved"}
+
+
+def test_constants_of_constants_are_computed_once() -> None:
+    defines = "".join(f"#define A{number + 1} (A{number} + A{number})\n" for number in range(40))
+    kernel = read_kernel(f"#define A0 1\n{defines}void kernel(int i, int n, long y[n]) {{ y[i] = A20; y[i] += A40; }}")
+    assert [one.value.value for one in kernel.body[:1]] == [2**20]  # type: ignore[union-attr]
+
+
+def test_the_kernel_itself_counts_among_its_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laminar.kernels.language.kernel.MOST_STATEMENTS", 100)
+    read_kernel(f"{HEAD} {'y[i] = 1;' * 100} }}")
+    with pytest.raises(KernelError, match="K19") as caught:
+        read_kernel(f"{HEAD} if (i > 0) {{ {'y[i] = 1;' * 100} }} }}")
+    assert caught.value.at == (1, 6)
+
+
+def test_of_a_long_line_only_the_place_is_shown() -> None:
+    line = "x" * 500 + "@" + "z" * 500
+    shown, caret = excerpt(line, At(1, 501)).split("\n")
+    assert len(shown) == WIDEST + 4
+    assert shown[caret.index("^")] == "@"
+    assert excerpt("a\tb\0c@", At(1, 6)) == "  a\tb·c@\n   \t   ^"
+
+
+def test_a_constant_has_its_own_place_wherever_it_is_used() -> None:
+    kernel = read_kernel("#define A 3\nvoid kernel(int i, int n, int y[n]) {\n  y[i] = A;\n  y[i] = A;\n}")
+    assert [one.value.at.line for one in kernel.body] == [3, 4]  # type: ignore[union-attr]

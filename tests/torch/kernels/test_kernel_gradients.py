@@ -1,0 +1,202 @@
+"""Gradients of kernels in torch: gradcheck, opcheck, tracing; adjoints by hand; what has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from kernel_texts import BOTH, CONVOLUTION, LEAKY, MATMUL, POOL, SOFTMAX, double
+from torch import Tensor, nn
+from torch.nn import functional
+
+import laminar
+from laminar.core.errors import LaminarError
+from laminar.kernels.operator.function import KernelFunction
+
+
+def made(text: str, name: str = "k.c") -> KernelFunction:
+    return laminar.kernel(name, source=text)
+
+
+def inputs(*shapes: tuple[int, ...]) -> list[Tensor]:
+    torch.manual_seed(3)
+    return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+
+
+CASES: dict[str, tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]]] = {
+    "leaky": (LEAKY, ((3, 4),), {"slope": 0.1}),
+    "softmax": (SOFTMAX, ((3, 5),), {}),
+    "matmul": (MATMUL, ((3, 4), (4, 2)), {}),
+    "convolution": (CONVOLUTION, ((2, 2, 3, 4), (3, 2, 3, 3), (3,)), {}),
+    "pool": (POOL, ((2, 4, 4),), {}),
+    "changed in place": (BOTH, ((4,), (4,)), {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradcheck(name: str) -> None:
+    text, shapes, values = CASES[name]
+    kernel = made(double(text), f"{name}.c")
+    assert torch.autograd.gradcheck(lambda *given: kernel(*given, **values), inputs(*shapes))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_opcheck(name: str) -> None:
+    text, shapes, values = CASES[name]
+    kernel = made(double(text), f"{name}.c")
+    given = (*inputs(*shapes), *(values.get(one.name) for one in kernel.kernel.values), None)
+    assert set(torch.library.opcheck(kernel.operator(), given).values()) == {"SUCCESS"}
+
+
+def test_a_value_that_is_trained() -> None:
+    kernel, (x, slope) = made(double(LEAKY), "leaky.c"), inputs((5,), ())
+    assert torch.autograd.gradcheck(lambda a, b: kernel(a, slope=b), (x, slope))
+    assert torch.autograd.gradcheck(lambda b: kernel(x.detach(), slope=b), (slope,))
+    assert set(torch.library.opcheck(kernel.operator(["slope"]), (x, slope, None)).values()) == {"SUCCESS"}
+
+
+def test_as_a_module() -> None:
+    prelu = made(LEAKY).module(slope=torch.tensor(0.25))
+    twin, x = nn.PReLU(), torch.randn(4, 3)
+    assert [name for name, _ in prelu.named_parameters()] == ["slope"]
+    for one in (prelu, twin):
+        one(x).square().sum().backward()
+    torch.testing.assert_close(prelu.slope.grad, twin.weight.grad[0])  # type: ignore[index]
+    assert "leaky.c, slope=0.1" in repr(made(LEAKY, "leaky.c").module(slope=0.1))
+
+
+def test_part_of_the_inputs() -> None:
+    kernel = made(CONVOLUTION)
+    x, weight, bias = torch.randn(2, 2, 4, 4), torch.randn(3, 2, 3, 3), torch.randn(3)
+    for wanted in ((True, False, False), (False, True, False), (False, False, True), (True, True, True)):
+        found, known = ([one.clone().requires_grad_(want) for one, want in zip((x, weight, bias), wanted, strict=True)] for _ in "ab")
+        kernel(*found).square().sum().backward()
+        functional.conv2d(known[0], known[1], known[2], padding=1).square().sum().backward()
+        for one, other in zip(found, known, strict=True):
+            assert (one.grad is None) == (other.grad is None)
+            if one.grad is not None:
+                torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_no_more_is_kept_than_is_needed() -> None:
+    scale = made("void kernel(int i, int n, float s, const float x[n], float y[n]) { y[i] = s * x[i]; }")
+    x = torch.ones(4, requires_grad=True)
+    y = x * 1
+    z = scale(y, s=2.0)
+    y.add_(1)  # nobody needs it any more
+    z.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [2.0] * 4
+    saved = made(LEAKY)(x, slope=0.1).grad_fn.saved_tensors  # type: ignore[union-attr]
+    assert [one.data_ptr() for one in saved] == [x.data_ptr()]
+
+
+def test_another_number_of_instances_has_its_own_gradient() -> None:
+    """By elements only where the kernel's text says how many there are."""
+    a, b = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((4, 3), (3, 2)))
+    kernel = made(double(MATMUL))
+    kernel(a, b, instances=4).sum().backward()
+    assert a.grad is not None and b.grad is not None
+    torch.testing.assert_close(a.grad, torch.cat([b.detach().sum(1).expand(2, 3), torch.zeros(2, 3, dtype=torch.float64)]))
+    torch.testing.assert_close(b.grad, a.detach()[:2].sum(0)[:, None].expand(3, 2))
+    wanted = frozenset({"a", "b"})
+    by_element = [kernel.backwards(wanted, as_said=said) for said in (True, False)]
+    assert [[one.by_element for one in found] for found in by_element if isinstance(found, tuple)] == [[True, True], [False]]
+
+
+def test_gradients_repeat_exactly() -> None:
+    kernel, x, weight, bias = made(CONVOLUTION), torch.randn(8, 2, 8, 8), torch.randn(16, 2, 3, 3), torch.randn(16)
+    grads = []
+    for _ in range(2):
+        own = weight.clone().requires_grad_()
+        kernel(x, own, bias).sin().sum().backward()
+        grads.append(own.grad)
+    assert grads[0] is not None and grads[1] is not None and torch.equal(grads[0], grads[1])
+
+
+BY_HAND = """void kernel(int i, int n, const double x[n], double y[n]) { y[i] = 1 / (1 + exp(-x[i])); }
+void NAME(int i, int n, const double y[n], const double grad_y[n], double grad_x[n]) {
+    grad_x[i] = FACTOR * grad_y[i] * y[i] * (1 - y[i]);
+}"""
+
+
+@pytest.mark.parametrize("name", ["kernel_backward", "sigmoid_backward"])
+def test_an_adjoint_by_hand_comes_first(name: str) -> None:
+    once, twice = (made(BY_HAND.replace("NAME", name).replace("FACTOR", str(factor)), "sigmoid.c") for factor in (1, 2))
+    (x,) = inputs((4,))
+    assert torch.autograd.gradcheck(once, (x,))
+    twice(x).sum().backward()
+    torch.testing.assert_close(x.grad, 2 * torch.sigmoid(x) * (1 - torch.sigmoid(x)))
+    assert set(torch.library.opcheck(once.operator(), (x, None)).values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "code", "said"),
+    [
+        (
+            "const float grad_z[n], float grad_x[n]",
+            "L702",
+            "`grad_z` of kernel_backward is neither a parameter of the kernel nor grad_ and one",
+        ),
+        ("const double grad_y[n], float grad_x[n]", "L702", "`grad_y` of kernel_backward is double, and `y` is float"),
+        ("const float grad_y[n], float x[n]", "L705", "kernel_backward has no grad_x"),
+    ],
+)
+def test_an_adjoint_by_hand_that_does_not_fit(parameters: str, code: str, said: str) -> None:
+    body = "grad_x[i] = 1;" if "grad_x" in parameters else "x[i] = 1;"
+    forward = "void kernel(int i, int n, const float x[n], float y[n]) { y[i] = x[i]; }"
+    kernel = made(f"{forward}\nvoid kernel_backward(int i, int n, {parameters}) {{ {body} }}")
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(LaminarError, match=said) as caught:
+        kernel(x).sum().backward()
+    assert caught.value.code == code
+
+
+def test_a_kernel_without_a_derivative_can_be_called() -> None:
+    kernel = made(
+        "void kernel(int i, int n, const float x[n], float y[n]) {\n    float v = x[i];\n    while (v > 1) v = v / 2;\n    y[i] = v;\n}",
+        "halve.c",
+    )
+    x = torch.full((3,), 5.0, requires_grad=True)
+    y = kernel(x)
+    assert y.tolist() == [0.625] * 3
+    with pytest.raises(LaminarError, match=r"halve.c:3:5: no gradient can be derived: this loop does not count") as caught:
+        y.sum().backward()
+    assert caught.value.code == "L705"
+
+
+def test_the_gradient_of_a_gradient_is_refused() -> None:
+    (x,) = inputs((3,))
+    (first,) = torch.autograd.grad(made(double(SOFTMAX))(x[None]).square().sum(), x, create_graph=True)
+    with pytest.raises(LaminarError, match="the gradient of a kernel's gradient") as caught:
+        first.sum().backward()
+    assert caught.value.code == "L705"
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(4, 3, 3, 3)), nn.Parameter(torch.randn(4))
+        self.convolution, self.leaky = made(CONVOLUTION, "convolution.c"), made(LEAKY, "leaky.c").module(slope=torch.tensor(0.1))
+        self.head = nn.Linear(4 * 20, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.leaky(self.convolution(x, self.weight, self.bias)).flatten(1))
+
+
+def test_export_with_any_batch() -> None:
+    net = Net()
+    program = torch.export.export(net, (torch.randn(3, 3, 5, 4),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},), strict=False)
+    calls = [str(node.target) for node in program.graph.nodes if "laminar_kernels" in str(node.target)]
+    assert [name.rpartition(".")[0].split(".")[1][:5] for name in calls] == ["convo", "leaky"]
+    x = torch.randn(7, 3, 5, 4)
+    torch.testing.assert_close(program.module()(x), net(x))
+
+
+def test_torch_compile_sees_one_graph() -> None:
+    net, x = Net(), torch.randn(2, 3, 5, 4)
+    compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+    wanted = torch.autograd.grad(net(x).sum(), list(net.parameters()))
+    found = torch.autograd.grad(compiled(x).sum(), list(net.parameters()))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)

@@ -1,0 +1,42 @@
+"""Kernels with long functions and few instances, called as operators: as a circuit they give the bits of the whole."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import laminar
+from laminar.kernels.operator import split
+
+TEXT = """
+float slow(float a, int m) { float s = a; for (int k = 0; k < 20000; k++) s = s * 0.999f + a * (float)m; return s; }
+void kernel(int i, int n, const float x[n], float y[n]) {
+    float a = slow(x[i], 1);
+    float b = slow(x[i], 2);
+    float r = a;
+    if (slow(a, 3) > 0.0f) r = slow(b, 4);
+    y[i] = r + b;
+}
+"""
+
+
+@pytest.fixture
+def two_threads() -> object:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_circuit_gives_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split, "LONG", 0.0)
+    runs: list[int] = []
+    real = split.run_circuit
+    monkeypatch.setattr(split, "run_circuit", lambda *given, **more: (runs.append(1), real(*given, **more)))
+    slow = laminar.kernel(source=TEXT)
+    x = torch.linspace(-1, 1, 64)
+    answers = [slow(x) for _ in range(5)]
+    assert len(runs) >= 2, "the second and third calls are as a circuit, whichever is faster then"
+    for one in answers[1:]:
+        assert torch.equal(one, answers[0])
