@@ -40,7 +40,7 @@ def run(
     ] = True,
     json: Json = False,
 ) -> None:
-    from laminar.cli.grid_extra import need_grid
+    from laminar.grid.extra import need_grid
 
     need_grid()
     from laminar.grid.daemons.learner import TorchLearner

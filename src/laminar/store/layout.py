@@ -21,6 +21,7 @@ FOLDERS: Final = (
     "features",
     "fingerprints",
     "leases",
+    "plans",
     "projects",
     "tmp",
     "locks",
@@ -59,6 +60,7 @@ class Layout:
         self.features = root / "features"
         self.fingerprints = root / "fingerprints"
         self.leases = root / "leases"
+        self.plans = root / "plans"
         self.projects = root / "projects"
         self.tmp = root / "tmp"
         self.locks = root / "locks"
