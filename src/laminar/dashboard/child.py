@@ -16,7 +16,7 @@ LAST: Final = 2000  # characters of what a child that failed has said
 
 
 def ask(module: str, request: Any, *, seconds: float, heard: Callable[[dict[str, Any]], None] = lambda _: None) -> dict[str, Any]:
-    """The last line that `python -m module` writes, each of which is a JSON object; `heard` is told of all others. It gets `request` as JSON.
+    """The last line that `python -m module` writes, each a JSON object; `heard` is told of all others. It gets `request` as JSON.
 
     TimeoutError after so many seconds. L900 where it ends without an answer.
     """

@@ -64,7 +64,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModuleChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The tensors of one module that differ, taken as one vector. `state`: changed, added, removed, reshaped, or equal."""
+    """The tensors of one module that differ, those of floating-point numbers taken as one vector.
+
+    `state`: changed, added, removed, reshaped, or equal.
+    """
 
     name: str
     state: str
@@ -178,7 +181,9 @@ def modules(diff: Diff, first: Manifest, second: Manifest) -> list[ModuleChange]
     for name, tensor in {**first.tensors, **second.tensors}.items():
         sizes[module_of(name)] = sizes.get(module_of(name), 0) + math.prod(tensor.shape)
     order = dict.fromkeys(module_of(name) for name in (*second.tensors, *first.tensors))
-    return [_module(name, changed.get(name, []), sizes[name]) for name in order]
+    # a counter of steps beside weights would be all that is seen of them
+    learnt = {name for name, tensor in second.tensors.items() if tensor.dtype.startswith("F")}
+    return [_module(name, changed.get(name, []), sizes[name], learnt) for name in order]
 
 
 def module_of(tensor: str) -> str:
@@ -186,12 +191,12 @@ def module_of(tensor: str) -> str:
     return tensor.rpartition(".")[0] or "(model)"
 
 
-def _module(name: str, changed: Sequence[TensorChange], size: int) -> ModuleChange:
+def _module(name: str, changed: Sequence[TensorChange], size: int, learnt: set[str]) -> ModuleChange:
     if not changed:
         return ModuleChange(name=name, state="equal", tensors=0, elements=size)
     states = {one.state for one in changed}
     state = next(state for state in ("reshaped", "added", "removed", "changed") if state in states)
-    known = [(one.norms, one.cosine or 0.0) for one in changed if one.norms is not None]
+    known = [(one.norms, one.cosine or 0.0) for one in changed if one.norms is not None and one.name in learnt]
     if not known:
         return ModuleChange(name=name, state=state, tensors=len(changed), elements=size)
     first, second = (math.sqrt(math.fsum(norms[side] ** 2 for norms, _ in known)) for side in (0, 1))

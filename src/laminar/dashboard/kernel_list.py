@@ -30,7 +30,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def kernels(root: Path) -> list[Found]:
     """By path. What cannot be read is left out."""
-    sources, modules = [], []
+    sources, modules = list[Path](), list[Path]()
     for path in _files(root):
         (sources if path.suffix == ".c" else modules).append(path)
     users = _users(modules, root)
@@ -41,7 +41,9 @@ def kernels(root: Path) -> list[Found]:
 def kernel_path(root: Path, name: str) -> Path:
     """The file of that name, if it is one of the project's kernels: a page asks for nothing else. L006 if it is none."""
     if name not in {one.path for one in kernels(root)}:
-        raise LaminarError("L006", f"there is no kernel {name!r} in {root}", hint="laminar ui shows the kernels of the folder it was started in")
+        raise LaminarError(
+            "L006", f"there is no kernel {name!r} in {root}", hint="laminar ui shows the kernels of the folder it was started in"
+        )
     return root / name
 
 

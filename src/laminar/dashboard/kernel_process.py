@@ -1,6 +1,6 @@
 """A process that reads, judges and emulates one kernel, so that neither its loops nor its arrays are a burden to the dashboard.
 
-    python -m laminar.dashboard.kernel_process < request.json
+python -m laminar.dashboard.kernel_process < request.json
 """
 
 from __future__ import annotations

@@ -38,7 +38,9 @@ def sample_arguments(
     scalars: Scalars = {one.of: values[one.name] for one in kernel.values if isinstance(one.of, Variable)}
     count = instances if instances is not None else _count(kernel, scalars)
     if not 1 <= count <= MOST_INSTANCES:
-        raise LaminarError("L702", f"{file}: {count:,} instances; here 1 to {MOST_INSTANCES:,} are run", hint=f"laminar kernel run {file} runs more")
+        raise LaminarError(
+            "L702", f"{file}: {count:,} instances; here 1 to {MOST_INSTANCES:,} are run", hint=f"laminar kernel run {file} runs more"
+        )
     scalars[kernel.count] = count
     source, arrays = np.random.default_rng(seed), dict[str, Any]()
     for one in kernel.arrays:

@@ -56,7 +56,10 @@ class KeptMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """As `laminar plan --json` has it, with its name as the command line takes it. `timeline` is empty where workers make no steps at once."""
+    """As `laminar plan --json` has it, with its name as the command line takes it.
+
+    `timeline` is empty where workers make no steps at once.
+    """
 
     name: str
     strategy: dict[str, Any]

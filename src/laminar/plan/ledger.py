@@ -187,4 +187,6 @@ def look(path: Path | None = None) -> list[Entry]:
                 return []
             return [_entry(row) for row in db.execute(f"SELECT {_names()} FROM {TABLE} ORDER BY rowid")]
     except sqlite3.DatabaseError as error:
-        raise LaminarError("L303", f"the ledger {file} cannot be read: {error}", hint="laminar plan check sets it aside and begins anew") from error
+        raise LaminarError(
+            "L303", f"the ledger {file} cannot be read: {error}", hint="laminar plan check sets it aside and begins anew"
+        ) from error

@@ -93,7 +93,9 @@ TASK: dict[str, Any] = {
 class Page:
     """The script after its first look at a grid."""
 
-    def __init__(self, status: dict[str, Any], nodes: list[Any], rounds: list[Any], code: int = 200, tasks: list[Any] | None = None) -> None:
+    def __init__(
+        self, status: dict[str, Any], nodes: list[Any], rounds: list[Any], code: int = 200, tasks: list[Any] | None = None
+    ) -> None:
         self._engine = pytest.importorskip("quickjs", reason="pip install 'laminar[dev]'").Context()
         self._engine.eval(DOCUMENT)
         self.answer(status, nodes, rounds, code, tasks)
@@ -191,7 +193,9 @@ def test_runs_that_live_come_first_and_old_ones_are_counted() -> None:
 def test_names_of_strangers_stay_text() -> None:
     node = {**NODE, "name": HOSTILE, "owner": HOSTILE, "banned": HOSTILE, "active": False}
     run = {**RUN, "name": HOSTILE, "layer": HOSTILE, "state": HOSTILE, "why": HOSTILE, "refused": {HOSTILE: 1}}
-    made = page(run, nodes=[node], rounds=[{**ROUND, "name": HOSTILE, "why": HOSTILE}], newest=[{**TASK, "node": HOSTILE, "verdict": HOSTILE}])
+    made = page(
+        run, nodes=[node], rounds=[{**ROUND, "name": HOSTILE, "why": HOSTILE}], newest=[{**TASK, "node": HOSTILE, "verdict": HOSTILE}]
+    )
     places = [made.of(f"places.{name}") for name in ("figures", "runs", "nodes", "rounds", "tasks", "when")]
     made_of = {one["tag"] for place in places for one in elements(place)}
     assert made_of.isdisjoint({"img", "script", "a", "iframe", "style", "link", "object", "form", "input"})

@@ -23,7 +23,9 @@ PLANS = [priced(Sync(workers=2)), priced(Solo()), priced(Pipeline(stages=2, micr
 
 
 def told(plans: list[Plan] = PLANS, chosen: int = 0, measured: dict[int, float] | None = None) -> KeptAnswer:
-    return answer("digits", "base", "plan", plans, machine="desk", conclusion="so it is", to_target="guess", chosen=chosen, measured=measured)
+    return answer(
+        "digits", "base", "plan", plans, machine="desk", conclusion="so it is", to_target="guess", chosen=chosen, measured=measured
+    )
 
 
 def test_what_is_read_again_is_what_was_told(tmp_path: Path) -> None:

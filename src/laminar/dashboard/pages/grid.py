@@ -1,4 +1,4 @@
-"""Grid: what a grid's server tells, shown by the same script as its own status page (grid/server/view.js). Commands are not given from here."""
+"""Grid: what a grid's server tells, shown by the script of its own status page (grid/server/view.js). No command is given from here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ def routes(context: Context) -> list[Route]:
         finally:
             commander.close()
 
-    return [get("/api/grid", told), get("/grid/view.js", _given("view.js", "text/javascript")), get("/grid/view.css", _given("view.css", "text/css"))]
+    return [
+        get("/api/grid", told),
+        get("/grid/view.js", _given("view.js", "text/javascript")),
+        get("/grid/view.css", _given("view.css", "text/css")),
+    ]
 
 
 def _given(name: str, kind: str) -> Callable[[Request], Response]:

@@ -31,13 +31,20 @@ def routes(context: Context) -> list[Route]:
     def looked_at(request: Request) -> dict[str, Any]:
         query = request.query_params
         path = kernel_path(context.project().root, query.get("file", ""))
-        asked = {"path": str(path), "entry": query.get("entry", "kernel"), "values": values(query), "instances": _whole(query.get("instances"))}
+        asked = {
+            "path": str(path),
+            "entry": query.get("entry", "kernel"),
+            "values": values(query),
+            "instances": _whole(query.get("instances")),
+        }
         with turn:
             try:
                 return ask(MODULE, asked, seconds=SECONDS)
             except TimeoutError:
                 raise LaminarError(
-                    "L704", f"{path.name} was looked at for {SECONDS:g} s and not done", hint="smaller sizes, or laminar kernel run --engine native"
+                    "L704",
+                    f"{path.name} was looked at for {SECONDS:g} s and not done",
+                    hint="smaller sizes, or laminar kernel run --engine native",
                 ) from None
 
     return [get("/api/kernels", offered), get("/api/kernels/one", looked_at)]

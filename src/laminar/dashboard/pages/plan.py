@@ -51,7 +51,12 @@ def routes(context: Context) -> list[Route]:
         entries = ledger.look()
         told = [entry for entry in entries if not entry.calibration]
         rows = [asdict(entry) for entry in told[-ENTRIES:]]
-        return {"path": str(ledger.default_path()), "check": check(entries).to_json(), "calibrations": len(entries) - len(told), "entries": rows}
+        return {
+            "path": str(ledger.default_path()),
+            "check": check(entries).to_json(),
+            "calibrations": len(entries) - len(told),
+            "entries": rows,
+        }
 
     return [get("/api/plan", layers), get("/api/plan/answer", answer), get("/api/plan/ledger", past)]
 
