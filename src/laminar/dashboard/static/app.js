@@ -19,6 +19,7 @@ nav.append(...PAGES.map(page => el("a", {href: `#/${page.name}`, data: {page: pa
 
 let cleanUp = null;
 let showing = 0;
+let shown = null;
 
 // #/runs/part/part?run=a&run=b  ->  {page, path: [part, part], query}
 function place() {
@@ -36,10 +37,15 @@ async function show() {
   const {name, path, query} = place();
   const turn = ++showing;
   const page = PAGES.find(each => each.name === name);
+  if (shown === name && cleanUp?.change) {  // the same page with other parameters, which it can show by itself
+    await cleanUp.change({path, query});
+    return;
+  }
   for (const link of nav.children) link.dataset.page === name ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   document.title = `${page?.title ?? "Not found"} · Laminar`;
   try { cleanUp?.(); } catch (error) { console.warn(error); }
   cleanUp = null;
+  shown = name;
   const fresh = el("div", {class: `page page-${page ? name : "none"}`});
   try {
     if (!page) throw new Trouble({message: `there is no page "${name}"`, hint: "choose one above"});
