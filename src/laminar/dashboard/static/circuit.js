@@ -7,7 +7,7 @@ const cost = ns => (ns < 1e3 ? `${ns.toFixed(0)} ns` : ns < 1e6 ? `${(ns / 1e3).
 
 export function circuit(told, {onpick}) {
   const widest = Math.max(1, ...told.rows.map(row => row.length));
-  const wide = ACROSS + widest * (WIDE + ACROSS) + 40, high = TOP + told.rows.length * (HIGH + DOWN);
+  const wide = ACROSS + widest * (WIDE + ACROSS) + 40, high = TOP + told.rows.length * (HIGH + DOWN) - DOWN + 6;
   const places = new Map();
   told.rows.forEach((row, r) => row.forEach((number, c) => places.set(number, [ACROSS + (c + (widest - row.length) / 2) * (WIDE + ACROSS), TOP + r * (HIGH + DOWN)])));
   const arrows = told.edges.filter(e => places.has(e.from) && places.has(e.to)).map(e => el("path", {class: `edge ${e.kind}${e.next_round ? " round" : ""}`, d: path(places.get(e.from), places.get(e.to), e.next_round), "marker-end": "url(#arrow)"}, el("title", {}, `${e.kind}: ${e.what}${e.next_round ? ", for the next round" : ""}`)));

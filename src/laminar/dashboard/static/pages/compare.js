@@ -64,8 +64,8 @@ function proposals(offered, {el, format}) {
 function heads(told, names, {el, badge, format}) {
   return el("div", {class: "columns"}, told.items.map((item, i) => el("article", {class: `panel head k${i % 8}`},
     el("h2", {}, el("span", {class: "dot"}), " ", item.stack, "/", item.name), el("p", {}, el("code", {title: item.id}, format.short(item.id)), " ", el("span", {class: "mute"}, item.asked === item.id ? "" : item.asked)),
-    el("dl", {class: "facts"}, fact(el, "made", format.ago(item.created)), fact(el, "trained for", format.seconds(item.seconds)), fact(el, "data", item.data ?? "not known"), fact(el, "parameters", format.count(item.parameters)), fact(el, "frozen", item.frozen.length ? item.frozen.join(", ") : "nothing"), fact(el, "stands on", item.parent ? el("code", {}, format.short(item.parent)) : "nothing")),
-    item.notes.map(note => el("p", {class: "mute small"}, note)))));
+    el("dl", {class: "about"}, fact(el, "made", format.ago(item.created)), fact(el, "trained for", format.seconds(item.seconds)), fact(el, "data", item.data ?? "not known"), fact(el, "parameters", format.count(item.parameters)), fact(el, "frozen", item.frozen.length ? item.frozen.join(", ") : "nothing"), fact(el, "stands on", item.parent ? el("code", {}, format.short(item.parent)) : "nothing")),
+    item.notes.map(note => el("p", {class: "mute little"}, note)))));
 }
 
 const fact = (el, name, value) => el("div", {}, el("dt", {}, name), el("dd", {}, value));

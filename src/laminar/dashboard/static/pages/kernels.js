@@ -15,7 +15,7 @@ export async function show(main, params, tools) {
   }
   const name = params.path.join("/");
   const chosen = told.kernels.find(k => k.path === name) ?? told.kernels[0];
-  put(main, el("div", {class: "tabs list", role: "group", "aria-label": "Kernels"}, told.kernels.map(k => el("a", {
+  put(main, el("div", {class: "choices list", role: "group", "aria-label": "Kernels"}, told.kernels.map(k => el("a", {
     href: `#/kernels/${k.path.split("/").map(encodeURIComponent).join("/")}`, class: "tab", tabindex: 0, "aria-current": k === chosen ? "true" : null},
     el("b", {}, k.path), el("span", {class: "mute"}, k.used_by.length ? `used by ${k.used_by.join(", ")}` : `${k.lines} lines`)))));
   const body = el("div", {"aria-live": "polite"}, waiting(el, "Reading, checking and emulating it …"));
@@ -79,7 +79,7 @@ function entries(told, state, {el}, again) {
 }
 
 // Values and the number of instances: what it is emulated with.
-function form(told, run, state, {el}, again) {
+function form(told, run, state, {el, format}, again) {
   const values = run && !run.error ? run.values : {};
   const box = (name, label, value, kind) => el("label", {class: "field"}, el("span", {}, label), el("input", {type: "number", step: kind === "float" || kind === "double" ? "any" : 1, name, value: value ?? "", inputmode: "decimal", autocomplete: "off"}));
   const inputs = told.parameters.filter(p => p.role === "value").map(p => box(`v.${p.name}`, p.name, typeof values[p.name] === "boolean" ? Number(values[p.name]) : state.values[`v.${p.name}`] ?? values[p.name], p.type));
@@ -93,7 +93,7 @@ function form(told, run, state, {el}, again) {
     const changed = event.submitter?.value === "own" ? null : given.get("instances");
     state.instances = changed && Number(changed) !== run?.instances ? changed : state.instances && changed ? changed : null;
     again();
-  }}, el("div", {class: "row"}, inputs, count, el("button", {class: "main"}, "Emulate")), el("p", {class: "mute"}, `Arrays are made up: ${shapes || "of the sizes above"}.`, run && !run.error ? ` It took ${run.seconds.toFixed(2)} s.` : "", state.instances ? "" : " The number of instances follows from the sizes."));
+  }}, el("div", {class: "row"}, inputs, count, el("button", {class: "main"}, "Emulate")), el("p", {class: "mute"}, `Arrays are made up: ${shapes || "of the sizes above"}.`, run && !run.error ? ` It took ${format.seconds(run.seconds)}.` : "", state.instances ? "" : " The number of instances follows from the sizes."));
 }
 
 const bytesOf = row => ["global", "shared", "local", "register"].reduce((sum, m) => sum + row[m].bytes, 0);
@@ -137,7 +137,7 @@ function memory(run, {el, table, format, badge}) {
   return el("div", {class: "two"}, el("section", {class: "panel"}, el("h2", {}, "Memory"), table([
     {head: "", cell: r => el("b", {}, r.name)}, {head: "read", cell: r => format.count(r.reads), right: true}, {head: "written", cell: r => format.count(r.writes), right: true}, {head: "moved", cell: r => format.bytes(r.bytes), right: true}],
     kinds.map(m => ({name: m, ...run.counts[m]})), {caption: "By memory"}),
-  table([{head: "array", cell: r => el("code", {}, `${r.type} ${r.name}[${r.shape.join("][")}]`)}, {head: "in", cell: r => r.memory}, {head: "read", cell: r => format.count(r.reads), right: true}, {head: "written", cell: r => format.count(r.writes), right: true}, {head: "moved", cell: r => format.bytes(r.bytes), right: true}], run.objects, {caption: "By array"})),
+  table([{head: "array", cell: r => el("code", {}, `${r.type} ${r.name}[${r.shape.join("][")}]`)}, {head: "in", cell: r => r.memory}, {head: "read", cell: r => format.count(r.reads), right: true}, {head: "written", cell: r => format.count(r.writes), right: true}, {head: "moved", cell: r => format.bytes(r.bytes), right: true}], run.objects, {caption: "By array", className: "gap"})),
   el("section", {class: "panel"}, el("h2", {}, "Neighbouring instances"), el("p", {class: "mute"}, "How far apart the elements are that instances i and i + 1 look at, place by place."),
     table([{head: "line", cell: r => `${r.line}:${r.column}`, right: true}, {head: "array", cell: r => el("code", {}, r.object)}, {head: "", cell: r => r.access}, {head: "they are", cell: r => badge(r.pattern, good[r.pattern] ?? "plain")}, {head: "apart", cell: r => (r.stride === null || r.stride === undefined ? "" : format.count(r.stride)), right: true}], apart, {caption: "Strides", empty: "no place that several instances look from"})));
 }

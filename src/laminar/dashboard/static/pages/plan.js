@@ -13,7 +13,7 @@ export async function show(main, params, tools) {
   }
   const wanted = params.path[0] ?? (layers.find(l => l.when !== null) ?? layers[0]).layer;
   const chosen = layers.find(l => l.layer === wanted) ?? layers[0];
-  put(main, el("div", {class: "tabs list", role: "group", "aria-label": "Layers"}, layers.map(l => el("a", {
+  put(main, el("div", {class: "choices list", role: "group", "aria-label": "Layers"}, layers.map(l => el("a", {
     href: `#/plan/${encodeURIComponent(l.layer)}`, class: "tab", tabindex: 0, "aria-current": l === chosen ? "true" : null},
     el("b", {}, l.layer), el("span", {class: "mute"}, l.error ? "damaged" : l.when === null ? "no plan kept" : l.best)))));
   const cleanUps = [];
@@ -38,7 +38,7 @@ async function answerOf(chosen, {api, Trouble}) {
   }
 }
 
-const ms = s => (s === null || s === undefined ? "-" : s < 1e-4 ? `${(1e6 * s).toFixed(0)} µs` : s < 1 ? `${(1e3 * s).toFixed(s < 0.01 ? 2 : 1)} ms` : `${s.toFixed(2)} s`);
+const ms = s => (s === null || s === undefined ? "-" : s === 0 ? "0" : s < 1e-4 ? `${(1e6 * s).toFixed(0)} µs` : s < 1 ? `${(1e3 * s).toFixed(s < 0.01 ? 2 : 1)} ms` : `${s.toFixed(2)} s`);
 
 function answer(told, query, tools, cleanUps) {
   const {el, put, clear, badge, format, chart} = tools;
@@ -54,10 +54,10 @@ function answer(told, query, tools, cleanUps) {
     const choose = () => { number = i; details(); };
     return el("tr", {tabindex: 0, class: "opens", onclick: choose, onkeydown: e => { if (e.key === "Enter") choose(); }, "aria-label": `plan ${i + 1}: ${plan.name}`},
       el("td", {class: "n"}, i + 1),
-      el("td", {}, el("code", {}, plan.name), " ", i === told.chosen ? badge("chosen", "good") : null, plan.same_result ? null : badge("other result", "warn", "learns something else than one process does")),
+      el("td", {class: "strategy"}, el("code", {class: "clamp", title: plan.name}, plan.name), " ", i === told.chosen ? badge("chosen", "good") : null, plan.same_result ? null : badge("other result", "warn", "learns something else than one process does")),
       el("td", {class: "n wide-only"}, format.count(plan.batch)),
-      el("td", {class: "n"}, ms(plan.step_seconds), plan.measured_seconds !== null ? el("div", {class: "mute small"}, `measured ${ms(plan.measured_seconds)}`) : null),
-      el("td", {class: "to-target"}, el("div", {class: "bar-line"}, el("span", {class: "bar-fill", style: {width: `${Math.max(0.5, (100 * plan.seconds_to_target) / longest)}%`}}, parts(plan.spent, el))), el("span", {class: "n"}, format.seconds(plan.seconds_to_target))),
+      el("td", {class: "n"}, ms(plan.step_seconds), plan.measured_seconds !== null ? el("div", {class: "mute little"}, `measured ${ms(plan.measured_seconds)}`) : null),
+      el("td", {}, el("div", {class: "to-target"}, el("div", {class: "bar-line"}, el("span", {class: "bar-fill", style: {width: `${Math.max(0.5, (100 * plan.seconds_to_target) / longest)}%`}}, parts(plan.spent, el))), el("span", {class: "n"}, format.seconds(plan.seconds_to_target)))),
       el("td", {class: "n wide-only"}, format.bytes(plan.memory_bytes)),
       el("td", {class: "n wide-only"}, plan.bytes_per_step ? format.bytes(plan.bytes_per_step) : "-"),
       el("td", {class: "n wide-only"}, format.percent(plan.idle)));
@@ -70,12 +70,12 @@ function answer(told, query, tools, cleanUps) {
     const made = [];
     clear(below).append(el("h2", {class: "of-plan"}, `Plan ${number + 1}: `, el("code", {}, plan.name)), el("p", {class: "mute"}, facts(plan, format)));
     if (plan.timeline.length) {
-      const line = timeline(plan.timeline, {title: `A step of ${plan.name}`, format: ms});
+      const line = timeline(plan.timeline.filter(r => r.bars.length || r.name.startsWith("worker")), {title: `A step of ${plan.name}`, format: ms});
       below.append(line.node);
       made.push(line.destroy);
     } else below.append(el("p", {class: "panel mute"}, "Workers of this strategy make no steps at once, so there is no timeline of one. What a batch waits for: ", plan.why, "."));
     if (plan.memory.length) {
-      const memory = chart({title: "memory", name: "memory", y: {label: "of each worker in a step", format: format.bytes, zero: true}, x: {label: "milliseconds", format: v => v.toFixed(2)}, height: 200, series: plan.memory.map(m => stepped(m, plan))});
+      const memory = chart({title: "memory", name: "memory", y: {label: "of each worker in a step", format: megabytes}, x: {label: "milliseconds", format: v => v.toFixed(2)}, height: 200, series: plan.memory.map(m => stepped(m, plan))});
       below.append(el("div", {class: "gap"}, memory.node));
       made.push(memory.destroy);
     }
@@ -96,11 +96,14 @@ function answer(told, query, tools, cleanUps) {
   return [box, el("section", {class: "panel"}, below)];
 }
 
-const WORDS = {forward: "forward", backward: "backward", inputs: "backward (inputs)", weights: "backward (weights)", exchange: "exchanging tensors", transfer: "sending on", optimizer: "optimizer and loop", server: "servers", load: "gathering samples", wait: "waiting", computing: "computing", waiting: "waiting"};
+const megabytes = v => (v >= 1e8 ? `${(v / 1e6).toFixed(0)} MB` : v >= 1e6 ? `${(v / 1e6).toFixed(1)} MB` : `${(v / 1e3).toFixed(0)} kB`);
+
+const WORDS = {load: "gathering samples", forward: "forward", backward: "backward", inputs: "backward (inputs)", weights: "backward (weights)", exchange: "exchanging tensors", transfer: "sending on", optimizer: "optimizer and loop", server: "servers", wait: "waiting", computing: "computing", waiting: "waiting"};
 
 function parts(spent, el) {
   const all = Object.values(spent).reduce((a, b) => a + b, 0) || 1;
-  return Object.entries(spent).filter(([, s]) => s > 0).map(([kind, s]) => el("i", {class: `kind-${kind}`, style: {width: `${(100 * s) / all}%`}, title: `${WORDS[kind] ?? kind} ${Math.round((100 * s) / all)} %`}));
+  const order = Object.keys(WORDS), place = kind => (order.includes(kind) ? order.indexOf(kind) : order.length);
+  return Object.entries(spent).filter(([, s]) => s > 0).sort((a, b) => place(a[0]) - place(b[0])).map(([kind, s]) => el("i", {class: `kind-${kind}`, style: {width: `${(100 * s) / all}%`}, title: `${WORDS[kind] ?? kind} ${Math.round((100 * s) / all)} %`}));
 }
 
 function legend(plans, el) {
