@@ -5,6 +5,7 @@ Seconds are of training: the time between the end of an attempt and its resumpti
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, Literal
 
 import msgspec
@@ -16,6 +17,7 @@ from laminar.dashboard.lttb import Floats, thin
 Axis = Literal["step", "epoch", "time"]
 AXES: Final[tuple[Axis, ...]] = ("step", "epoch", "time")
 RATE_BINS: Final = 120
+MEANS: Final = 100  # stretches of a run over which a noisy curve is averaged
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +26,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     x: list[float]
     y: list[float]
     of: int  # points before they were thinned
+    faint: bool = False  # noise, with its mean drawn over it
 
 
 def curves(history: History, axis: Axis, points: int, low: float | None = None, high: float | None = None) -> list[Series]:
@@ -33,7 +36,7 @@ def curves(history: History, axis: Axis, points: int, low: float | None = None, 
     start, gaps = _clock(history, begins)
     found: list[Series] = []
 
-    def add(chart: str, name: str, x: Floats, y: Floats) -> None:
+    def add(chart: str, name: str, x: Floats, y: Floats, *, faint: bool = False) -> None:
         inside = np.isfinite(y)
         if low is not None and high is not None:  # and one point on each side, so that lines reach the edge
             within = np.flatnonzero((x >= low) & (x <= high))
@@ -42,23 +45,29 @@ def curves(history: History, axis: Axis, points: int, low: float | None = None, 
             inside = np.isfinite(y)
         if inside.any():
             kept = thin(x, y, points)
-            found.append(Series(chart=chart, name=name, x=x[kept].tolist(), y=y[kept].tolist(), of=int(inside.sum())))
+            found.append(Series(chart=chart, name=name, x=x[kept].tolist(), y=y[kept].tolist(), of=int(inside.sum()), faint=faint))
 
     if history.steps:
         t = _seconds(history.column("t"), start, gaps)
         done = history.column("step") + 1
         x = {"step": done, "epoch": done / per_epoch if per_epoch else history.column("epoch"), "time": t}[axis]
-        add("loss", "each step", x, history.column("loss"))
-        add("staleness", "each step", x, history.column("staleness"))
+        for chart in ("loss", "staleness"):
+            values = history.column(chart)
+            noisy = int(np.isfinite(values).sum()) > 3 * MEANS
+            add(chart, "each step", x, values, faint=noisy)
+            if noisy:
+                add(chart, "mean", *_means(x, values))
         add("lr", "each step", x, history.column("lr"))
+        for rank, where, gradients in _by_worker(history.column("worker"), t, x):
+            add("gradients_by_worker", f"worker {rank}", where, gradients)
         per_step = _samples_per_step(begins)
         if per_step is not None:
             at, rate = _rate(t, done, x)
             add("samples_per_second", "as it went", at, rate * per_step)
     epochs = [e for e in history.others if e.get("event") == "epoch" and is_figure(e.get("epoch"))]
     ends = _columns(epochs, per_epoch, start, gaps)[axis]
-    for chart, name, values in _figures(epochs):
-        add(chart, name, ends, np.array(values, dtype=float))
+    for chart, name, told in _figures(epochs):
+        add(chart, name, ends, np.array(told, dtype=float))
     return found
 
 
@@ -101,6 +110,10 @@ def _figures(epochs: list[dict[str, Any]]) -> list[tuple[str, str, list[float]]]
         found.append(("bytes", "sent", sent.tolist()))
         found.append(("bytes", "without compression", np.nancumsum([figure(e.get("dense_bytes")) for e in epochs]).tolist()))
     teams = [table_of(e, "team") for e in epochs]
+    given = [e.get("shares", team.get("shares")) for e, team in zip(epochs, teams, strict=True)]
+    lists = [each if isinstance(each, list) else [] for each in given]
+    for rank in range(min(max(map(len, lists), default=0), 8)):
+        found.append(("shares", f"worker {rank}", [figure(each[rank]) if rank < len(each) else math.nan for each in lists]))
     found.append(("bytes", "by the server", [figure(team.get("bytes")) for team in teams]))
     found.append(("staleness", "mean so far", [figure(team.get("staleness")) for team in teams]))
     found.append(("workers", "there", [figure(e.get("workers", team.get("workers"))) for e, team in zip(epochs, teams, strict=True)]))
@@ -152,6 +165,29 @@ def _columns(epochs: list[dict[str, Any]], per_epoch: float | None, start: float
     if per_epoch:
         steps = np.where(np.isfinite(steps), steps, ends * per_epoch)
     return {"epoch": ends, "step": steps, "time": _seconds(np.array([figure(e.get("t")) for e in epochs]), start, gaps)}
+
+
+def _by_worker(worker: Floats, t: Floats, x: Floats) -> list[tuple[int, Floats, Floats]]:
+    """Of the first few workers, how many of their gradients a second were made use of, over stretches of the run."""
+    named = np.isfinite(worker)
+    if named.sum() < 4 or t[-1] <= t[0]:
+        return []
+    edges = np.linspace(t[0], t[-1], int(min(40, max(named.sum() // 6, 2))) + 1)
+    ends = np.interp(edges[1:], t, x)
+    found = []
+    for rank in np.unique(worker[named]).astype(int)[:8].tolist():
+        counts, _ = np.histogram(t[worker == rank], edges)
+        found.append((rank, ends, counts / np.diff(edges)))
+    return found
+
+
+def _means(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Means over stretches of equally many points, each at its middle."""
+    known = np.isfinite(y)
+    x, y = x[known], y[known]
+    edges = np.linspace(0, y.size, MEANS + 1).astype(int)
+    counts = np.diff(edges)
+    return np.add.reduceat(x, edges[:-1]) / counts, np.add.reduceat(y, edges[:-1]) / counts
 
 
 def _rate(t: Floats, done: Floats, x: Floats) -> tuple[Floats, Floats]:

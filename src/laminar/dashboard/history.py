@@ -38,7 +38,7 @@ class Step(msgspec.Struct, gc=False):
     loss: float | None = None
     lr: float | None = None
     staleness: float | None = None
-    worker: float | None = None
+    worker: str | float | None = None
 
 
 _STEPS: Final = msgspec.json.Decoder(list[Step])
@@ -139,7 +139,7 @@ class History:
             if not isinstance(event, dict) or not isinstance(event.get("event"), str):
                 self.damaged += 1
             elif event["event"] == "step":
-                steps.append(Step("step", **{name: figure(event.get(name)) for name in FIELDS}))
+                steps.append(Step("step", **{name: figure(event.get(name)) for name in FIELDS[:-1]}, worker=_named(event.get("worker"))))
             else:
                 self._keep(event)
         self._add(steps)
@@ -158,11 +158,25 @@ class History:
             column = self._columns[name]
             if end > column.size:
                 column = self._columns[name] = np.resize(column, max(end, 2 * column.size))
-            column[self.steps : end] = [math.nan if (v := getattr(row, name)) is None else v for row in rows]
+            column[self.steps : end] = [_number(getattr(row, name)) for row in rows]
         newest = np.nanmax(self._columns["t"][self.steps : end], initial=-math.inf)
         if math.isfinite(newest):
             self.last = max(float(newest), self.last or -math.inf)
         self.steps = end
+
+
+def _number(value: str | float | None) -> float:
+    """Workers are named by numbers."""
+    if value is None:
+        return math.nan
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
+
+
+def _named(value: Any) -> str | float | None:
+    return value if isinstance(value, str) else figure(value)
 
 
 def is_figure(value: Any) -> bool:

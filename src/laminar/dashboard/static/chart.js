@@ -77,7 +77,7 @@ export function chart(given) {
     if (at === null) return;
     const px = state.at.x(at), bottom = state.height - MARGIN.bottom;
     const mark = el("g", {class: "cursor", data: {cursor: 1}}, el("line", {x1: px, x2: px, y1: MARGIN.top, y2: bottom}));
-    for (const {s, i} of rows) { const cy = state.at.y(s.y[i]), cx = state.at.x(s.x[i]); if (Number.isFinite(cy) && cx >= MARGIN.left - 1 && cx <= state.width) mark.append(el("circle", {cx, cy, r: 4, class: `spot k${s.colour % 8}`})); }
+    for (const {s, i} of rows) { const cy = state.at.y(s.y[i]), cx = state.at.x(s.x[i]); if (Number.isFinite(cy) && cx >= state.at.left - 1 && cx <= state.width) mark.append(el("circle", {cx, cy, r: 4, class: `spot k${s.colour % 8}`})); }
     svg.append(mark);
     clear(readout).append(el("div", {class: "at"}, `${options.x.label ?? "x"} ${sayX(at)}`), ...rows.map(({s, i}) => el("div", {class: `one k${s.colour % 8}`}, el("span", {class: "dot"}), el("span", {class: "name"}, s.name), el("b", {}, say(s.y[i])), Math.abs(s.x[i] - at) > 1e-9 * Math.abs(at || 1) ? el("span", {class: "mute"}, ` at ${sayX(s.x[i])}`) : null)));
     const left = px / state.width > 0.55;
@@ -111,7 +111,7 @@ export function chart(given) {
       if (!band) { leave(); band = el("rect", {class: "band", y: MARGIN.top, height: state.height - MARGIN.top - MARGIN.bottom, data: {cursor: 1}}); svg.append(band); }
       band.setAttribute("x", Math.min(from, here));
       band.setAttribute("width", Math.abs(here - from));
-    } else if (from === null && here >= MARGIN.left - 6) pointAt(state.at.x.back(here), false);
+    } else if (from === null && here >= state.at.left - 6) pointAt(state.at.x.back(here), false);
     else if (from === null) leave();
   });
   svg.addEventListener("pointerup", event => {
@@ -120,7 +120,7 @@ export function chart(given) {
     if (!band) { if (event.pointerType === "touch") pointAt(state.at.x.back(here), true); return; }
     band.remove();
     band = null;
-    const range = [start, here].sort((a, b) => a - b).map(p => state.at.x.back(Math.min(Math.max(p, MARGIN.left), state.width - MARGIN.right)));
+    const range = [start, here].sort((a, b) => a - b).map(p => state.at.x.back(Math.min(Math.max(p, state.at.left), state.width - MARGIN.right)));
     if (range[1] > range[0]) zoomTo(range);
   });
   svg.addEventListener("pointercancel", () => { from = null; band?.remove(); band = null; });

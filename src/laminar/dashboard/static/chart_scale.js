@@ -13,7 +13,7 @@ export function scale([low, high], [from, to], log = false) {
 export function ticks(low, high, n = 5) {
   if (!(high > low)) return [low];
   const rough = (high - low) / n, power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ([1, 2, 5, 10].find(m => m * power >= rough * 0.999) ?? 10);
+  const step = power * ([1, 2, 5].find(m => m * power >= rough * 0.75) ?? 10);
   const found = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(Number((i * step).toPrecision(12)));
   return found;

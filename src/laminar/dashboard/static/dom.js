@@ -8,7 +8,9 @@ const DRAWN = new Set(["svg", "g", "path", "line", "rect", "circle", "text", "ts
 export function el(tag, attrs = {}, ...children) {
   const made = DRAWN.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attrs ?? {})) {
-    if (value === null || value === undefined || value === false) continue;
+    if (value === null || value === undefined) continue;
+    if (name.startsWith("aria-")) { made.setAttribute(name, String(value)); continue; }
+    if (value === false) continue;
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, text] of Object.entries(value)) made.style.setProperty(key, text);
     else if (name === "data") Object.assign(made.dataset, value);

@@ -146,7 +146,7 @@ function graph(el, row, lanes) {
   const x = lane => 14 + Math.min(lane, MOST - 1) * LANE, middle = ROW / 2, own = x(row.lane);
   const parts = row.through.filter(lane => lane < MOST).map(lane => el("line", {x1: x(lane), x2: x(lane), y1: 0, y2: ROW}));
   if (row.above) parts.push(el("line", {x1: own, x2: own, y1: 0, y2: middle}));
-  if (row.joins !== null) parts.push(el("path", {d: `M${own} ${middle}C${own} ${ROW} ${x(row.joins)} ${middle} ${x(row.joins)} ${ROW}`}));
+  if (row.joins !== null) parts.push(el("path", {d: `M${own} ${middle}C${own} ${middle + 20} ${x(row.joins)} ${middle + 6} ${x(row.joins)} ${ROW}`}));
   else if (row.below) parts.push(el("line", {x1: own, x2: own, y1: middle, y2: ROW}));
   return el("svg", {class: "lanes", width: 14 + lanes * LANE, height: ROW, "aria-hidden": "true"}, parts, el("circle", {cx: own, cy: middle, r: 6, class: "at"}));
 }
