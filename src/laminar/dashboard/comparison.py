@@ -61,6 +61,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     items: list[Item]
     recipe: list[Row]
     metrics: list[Row]
+    modules: int  # of the first two: so much room their differences take
 
 
 class ModuleChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,6 +127,7 @@ def compare(store: Store, asked: Sequence[str], stack: str | None = None) -> Com
         items=[_item(text, manifest, record) for (text, manifest), record in zip(layers, found, strict=True)],
         recipe=_rows(specs),
         metrics=_rows([dict(manifest.metrics) for _, manifest in layers]),
+        modules=len({module_of(name) for _, manifest in layers[:2] for name in manifest.tensors}),
     )
 
 

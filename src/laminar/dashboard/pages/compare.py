@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
@@ -36,7 +37,7 @@ def routes(context: Context) -> list[Route]:
         store = context.store()
         found = compare(store, request.query_params.getlist("layer"), context.project().stack)
         curves = [context.histories.look(history_path(store, one.run), lambda history: curve(history.others)) for one in found.items]
-        return {"items": found.items, "recipe": found.recipe, "metrics": found.metrics, "curves": curves}
+        return msgspec.structs.asdict(found) | {"curves": curves}
 
     def tensors(request: Request) -> dict[str, Any]:
         (_, first), (_, second) = chosen(context.store(), request.query_params.getlist("layer"), context.project().stack)[:2]

@@ -36,7 +36,7 @@ export function timeline(rows, {title, format}) {
       for (const [kind, what, begin, stop, tasks] of row.bars) {
         const wide = Math.max(LEAST, (stop - begin) * scale), shown = wide > 3 ? wide - 0.6 : wide;
         const words = `${tasks > 1 ? `${tasks} tasks, most of them ${kind}` : what || kind}: ${format(stop - begin)}, from ${format(begin)} on`;
-        const bar = el("rect", {class: `bar kind-${kind}`, x: left + begin * scale, y, width: shown, height: ROW, onpointerenter: () => { readout.textContent = `${row.name}: ${words}`; }}, el("title", {}, words));
+        const bar = el("rect", {class: `work kind-${kind}`, x: left + begin * scale, y, width: shown, height: ROW, onpointerenter: () => { readout.textContent = `${row.name}: ${words}`; }}, el("title", {}, words));
         svg.append(bar);
         const letters = Math.floor((wide - 6) / 6), text = what || kind;
         if (tasks <= 1 && letters >= Math.min(text.length, 7)) svg.append(el("text", {class: "inside", x: left + begin * scale + wide / 2, y: y + ROW / 2 + 4, "text-anchor": "middle"}, text.length <= letters ? text : `${text.slice(0, letters - 1)}…`));

@@ -22,7 +22,7 @@ export async function show(main, params, tools) {
   cleanUps.push(() => { state.ended = true; });
   const names = named(told.items, tools.format);
   put(main, heads(told, names, tools), rows("Figures", told.metrics, names, tools, figure(tools.format)), curves(told, names, tools, cleanUps), rows("Recipe", told.recipe, names, tools, setting(tools.el)));
-  const tensors = el("section", {class: "panel"}, el("h2", {}, "Tensors"), el("p", {class: "mute"}, "comparing …"));
+  const tensors = el("section", {class: "panel", style: {"min-height": `${8.5 + 2.1 * told.modules}rem`}}, el("h2", {}, "Tensors"), el("p", {class: "mute"}, "comparing …"));
   const judged = el("section", {class: "panel"});
   put(main, tensors, judged);
   showTensors(tensors, told.items, names, tools, state);
@@ -92,7 +92,7 @@ function curves(told, names, {el, chart}, cleanUps) {
   const figures = [...new Set(told.curves.flatMap(c => Object.keys(c.figures)))].filter(f => ["accuracy", "loss", "mae", "r2"].includes(f));
   const made = figures.slice(0, 3).map(name => chart({title: `test ${name}`, name, height: 210, x: {label: "epoch", format: v => (Number.isInteger(v) ? String(v) : "")}, series: told.curves.map((c, i) => ({name: names[i], colour: i, kind: "both", x: c.epochs, y: (c.figures[name] ?? []).map(v => v ?? NaN)})).filter(s => s.x.length && s.y.length)}));
   cleanUps.push(...made.map(m => m.destroy));
-  return made.length ? el("div", {class: "charts"}, made.map(m => m.node)) : null;
+  return made.length ? el("div", {class: "plots"}, made.map(m => m.node)) : null;
 }
 
 async function showTensors(box, items, names, {el, put, api, clear, table, badge, format, trouble, Trouble}, state) {

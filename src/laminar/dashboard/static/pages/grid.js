@@ -5,6 +5,7 @@ const EVERY = 2000;
 export async function show(main, params, {el, put, api, clear, command, trouble, Trouble}) {
   const when = el("span", {class: "mute", role: "status"}, "asking …");
   const style = el("link", {rel: "stylesheet", href: "/grid/view.css"});
+  const styled = new Promise(done => { style.addEventListener("load", done); style.addEventListener("error", done); });
   put(main, style, el("div", {class: "row spread"}, el("h1", {}, "Grid"), when));
   const body = el("div");
   put(main, body);
@@ -20,6 +21,7 @@ export async function show(main, params, {el, put, api, clear, command, trouble,
     try {
       const told = await api("/api/grid");
       view ??= await import("/grid/view.js");
+      await styled;  // nothing is drawn that would move when its style comes
       if (ended) return;
       if (!parts) begin();
       parts.figures.replaceChildren(...view.figures(told.status));

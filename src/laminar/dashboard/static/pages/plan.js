@@ -75,7 +75,7 @@ function answer(told, query, tools, cleanUps) {
       made.push(line.destroy);
     } else below.append(el("p", {class: "panel mute"}, "Workers of this strategy make no steps at once, so there is no timeline of one. What a batch waits for: ", plan.why, "."));
     if (plan.memory.length) {
-      const memory = chart({title: "memory", name: "memory", y: {label: "of each worker in a step", format: megabytes}, x: {label: "milliseconds", format: v => v.toFixed(2)}, height: 200, series: plan.memory.map(m => stepped(m, plan))});
+      const memory = chart({title: "memory", name: "memory", y: {label: "MB of each worker in a step", format: v => v.toFixed(1)}, x: {label: "milliseconds", format: v => v.toFixed(2)}, height: 200, series: plan.memory.map(m => stepped(m, plan))});
       below.append(el("div", {class: "gap"}, memory.node));
       made.push(memory.destroy);
     }
@@ -95,8 +95,6 @@ function answer(told, query, tools, cleanUps) {
   details();
   return [box, el("section", {class: "panel"}, below)];
 }
-
-const megabytes = v => (v >= 1e8 ? `${(v / 1e6).toFixed(0)} MB` : v >= 1e6 ? `${(v / 1e6).toFixed(1)} MB` : `${(v / 1e3).toFixed(0)} kB`);
 
 const WORDS = {load: "gathering samples", forward: "forward", backward: "backward", inputs: "backward (inputs)", weights: "backward (weights)", exchange: "exchanging tensors", transfer: "sending on", optimizer: "optimizer and loop", server: "servers", wait: "waiting", computing: "computing", waiting: "waiting"};
 
@@ -124,7 +122,7 @@ function stepped(memory, plan) {
   for (const [seconds, size] of memory.points) {
     if (y.length) { x.push(1e3 * seconds); y.push(y[y.length - 1]); }
     x.push(1e3 * seconds);
-    y.push(size);
+    y.push(size / 1e6);
   }
   const end = 1e3 * Math.max(...plan.timeline.flatMap(r => r.bars.map(b => b[3])), 0);
   if (y.length) { x.push(end); y.push(y[y.length - 1]); }
