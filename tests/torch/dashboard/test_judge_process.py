@@ -1,4 +1,4 @@
-"""Layers of a real build asked about samples: as many and as good as `evaluate` says, with pictures, and errors where one cannot be asked."""
+"""Layers of a real build asked about samples: as good as `evaluate` says, with pictures, and errors where one cannot be asked."""
 
 from __future__ import annotations
 
