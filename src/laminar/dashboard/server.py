@@ -66,6 +66,10 @@ class Dashboard:
             self._server.should_exit = True
             self._let_go()
 
+    def close(self) -> None:
+        """Of one that was not run."""
+        self._socket.close()
+
     def _let_go(self) -> None:
         self._ending.set()  # looked at several times a second by whoever waits for news
 

@@ -41,6 +41,16 @@ export async function show(main, params, tools) {
     if (!chosen.length && runs.length) { const alive = runs.filter(r => r.state === "live"); chosen = (alive.length ? alive : runs.slice(0, 1)).slice(0, SHOWN).map(r => r.run); }
     for (const run of [...colours.keys()]) if (!chosen.includes(run)) colours.delete(run);
     drawList();
+    drawDetails();
+  }
+
+  // How the chosen runs stand; what was looked at or selected stays until something else is to be said.
+  let saidOf = "";
+  function drawDetails() {
+    const mine = chosen.filter(run => told[run]), now = JSON.stringify([mine, mine.map(run => [told[run].events, told[run].workers, told[run].damaged, told[run].last, runs.find(r => r.run === run)])]);
+    if (now === saidOf) return;
+    saidOf = now;
+    below.replaceChildren(details(mine, told, runs, {...tools, label, colour, now: Date.now() / 1000}));
   }
 
   function drawList() {
@@ -131,7 +141,7 @@ export async function show(main, params, tools) {
       charts.set(name, {made, full: series});
       area.insertBefore(made.node, after(name, all));
     }
-    below.replaceChildren(details(chosen, told, runs, {...tools, label, colour, now}));
+    drawDetails();
   }
 
   const after = (name, all) => { const order = all.map(c => c.chart); for (const next of order.slice(order.indexOf(name) + 1)) if (charts.has(next)) return charts.get(next).made.node; return null; };

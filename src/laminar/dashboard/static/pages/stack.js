@@ -112,7 +112,7 @@ export async function show(main, params, tools) {
     split.classList.toggle("open", !!ref);
     side.hidden = !ref;
     if (!ref) { clear(side); if (before) drawn.get(before)?.node.focus(); return; }
-    await detail(side, ref, path[1] ?? null, {...tools, changed: load, close: () => go("#/stack"), alive: () => !done && chosen === ref});
+    await detail(side, ref, path[1] ?? null, {...tools, changed: () => { load(); change({path}); }, close: () => go("#/stack"), alive: () => !done && chosen === ref});
     if (!done && before !== ref) { side.scrollTop = 0; if (innerWidth < 1000) side.scrollIntoView({block: "start"}); say(`${ref} is open`); }
   }
 

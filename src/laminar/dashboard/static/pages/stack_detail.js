@@ -62,7 +62,7 @@ function about(body, told, tools) {
       el("button", {type: "button", onclick: () => tagIt(told, tools)}, "Tag…"),
       told.versions?.length > 1 && told.written ? el("button", {type: "button", onclick: () => goBack(told, null, tools)}, "Roll back…") : null,
       el("a", {class: "button", href: `#/runs?run=${encodeURIComponent(layer.run)}`}, "Curves"),
-      layer.parent ? el("a", {class: "button", href: `#/compare?of=${layer.parent}&of=${layer.id}`}, "Compare with parent") : null));
+      layer.parent ? el("a", {class: "button", href: `#/compare?layer=${layer.parent}&layer=${layer.id}`}, "Compare with parent") : null));
     body.append(el("h3", {}, "Stands on"), layer.ancestors.length ? el("ol", {class: "chain"}, layer.ancestors.map(a => el("li", {}, el("a", {href: `#/stack/${encodeURIComponent(`${a.stack}/${a.name}`)}`}, `${a.stack}/${a.name}`), " ", el("code", {class: "mute"}, format.short(a.id))))) : el("p", {class: "mute"}, layer.parent ? "a layer that is not in this store" : "nothing: it was trained from the start"));
   }
   const recipe = told.recipe ?? layer?.spec;
@@ -131,7 +131,7 @@ function history(body, told, tools) {
     {head: "", cell: e => (!e.current && e.here && told.written ? el("button", {type: "button", class: "small", onclick: () => goBack(told, e.id, tools)}, "Go to…") : null)},
   ], told.log, {caption: "What this ref has been", empty: "not built yet"}));
   const pair = [...new Set(told.log.filter(e => e.here).map(e => e.id))].slice(0, 2);
-  if (pair.length === 2) body.append(el("p", {}, el("a", {class: "button", href: `#/compare?of=${pair[1]}&of=${pair[0]}`, onclick: () => go(`#/compare?of=${pair[1]}&of=${pair[0]}`)}, "Compare the last two")));
+  if (pair.length === 2) body.append(el("p", {}, el("a", {class: "button", href: `#/compare?layer=${pair[1]}&layer=${pair[0]}`, onclick: () => go(`#/compare?layer=${pair[1]}&layer=${pair[0]}`)}, "Compare the last two")));
 }
 
 async function goBack(told, id, {ask, post, say, changed, trouble, format}) {
