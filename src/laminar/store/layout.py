@@ -28,6 +28,7 @@ FOLDERS: Final = (
     "lost",
     "rollbacks",
     "sent",
+    "experiments",
 )
 _OWN: Final = frozenset((*FOLDERS, "format", "index", "remotes.json", ".gitignore"))
 TAGS: Final = "tags"
@@ -67,6 +68,7 @@ class Layout:
         self.lost = root / "lost"
         self.rollbacks = root / "rollbacks"
         self.sent = root / "sent"
+        self.experiments = root / "experiments"
         self.format = root / "format"
         self.index = root / "index"
         self.remotes = root / "remotes.json"
