@@ -1,4 +1,4 @@
-"""The pages Compare, Plan, Grid and Kernels in real Chromium, on a store made by real builds and a grid that is really served."""
+"""Compare, Plan, Experiments, Grid and Kernels in real Chromium, on a store made by real builds and a grid that is really served."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from laminar.train.splitting import Pipeline
 from laminar.train.strategies import Downpour, Solo, Sync
 from tests.e2e import chromium
 from tests.e2e.chromium import NARROW, WIDE, Browser
+from tests.pure.dashboard import made_experiment
 from tests.pure.dashboard.visitor import serving
 from tests.pure.plan.test_price import priced
 
@@ -54,6 +55,7 @@ def project(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert not keep(store, answer("digits", "ten", "plan", plans, **told))
     assert not keep(store, answer("digits", "odd", "auto", plans[:2], **told))
     place(store, "digits", "odd").write_bytes(b'{"format": 1}')
+    made_experiment.make(store, title=EVIL)
     for name in ("leaky.c", "convolution.c"):
         shutil.copy(EXAMPLES / name, folder / name)
     (folder / "wrong.c").write_text("void kernel(int i, int n, const float x[n], float y[n]) {\n    y[0] = x[i + 1];\n}\n")
@@ -94,6 +96,7 @@ PAGES = {
     "compare": (".page-compare .tensors table", "#/compare?layer=odd&layer=fine&layer=ten"),
     "plan": (".page-plan svg.timeline .work", "#/plan/ten"),
     "plan-none": (".page-plan .command", "#/plan/fine"),
+    "experiments": (".page-experiments .chart path.curve", "#/experiments/width"),
     "grid-none": (".page-grid .command", "#/grid"),
     "kernels": (".page-kernels .circuit svg", "#/kernels/convolution.c"),
     "kernels-wrong": (".page-kernels .note.bad", "#/kernels/wrong.c"),
@@ -172,6 +175,19 @@ def test_a_plan_is_chosen_by_keys_and_shows_its_timeline(page: Browser) -> None:
     assert quiet(page) == []
 
 
+def test_an_experiment_is_read_in_per_cent_and_as_measured(page: Browser) -> None:
+    page.go("#/experiments/width", ".figures-table")
+    words = text(page, "main")
+    assert EVIL in words and "20 of 20 trials" in words and "1 failed" in words and f"the loss is not finite: {EVIL}" in words
+    assert "100.0 %" in text(page, ".figures-table") and "published 118.0 %" in text(page, ".figures-table")
+    page.run("[...document.querySelectorAll('.switch button')].find(b => b.innerText === 'as measured').click()")
+    page.until("document.querySelector('.figures-table').innerText.includes('0.8')")
+    assert page.value("document.querySelectorAll('.ranges .range').length") == 12, "three measures of four variants"
+    page.run("[...document.querySelectorAll('.switch button')].find(b => b.innerText === 'by time').click()")
+    page.until("[...document.querySelectorAll('.plot .label')].some(t => t.textContent === 'seconds of training')")
+    assert quiet(page) == []
+
+
 def test_a_kernel_is_emulated_with_other_sizes_and_its_mistakes_are_marked(page: Browser) -> None:
     page.go("#/kernels/leaky.c", "table.source")
     before = text(page, "table.source")
@@ -222,12 +238,13 @@ def test_without_anything_each_page_says_how_to_begin(browser: Browser, tmp_path
     with serving(tmp_path) as dashboard:
         browser.complaints()
         commands: dict[str, Any] = {}
-        for name in ("compare", "plan", "grid", "kernels"):
+        for name in ("compare", "plan", "experiments", "grid", "kernels"):
             browser.open(f"{dashboard.url}#/{name}", f".page-{name} .command")
             commands[name] = text(browser, ".page .command code")
         assert commands == {
             "compare": "laminar build",
             "plan": "laminar init my-stack",
+            "experiments": "laminar experiment run sweep.toml",
             "grid": "laminar grid serve",
             "kernels": "laminar kernel check leaky.c",
         }
