@@ -13,8 +13,10 @@ from laminar.core.errors import LaminarError
 from laminar.core.events import Event
 from laminar.stack.diff import Diff, TensorChange
 from laminar.stack.key import flat
+from laminar.store import records
 from laminar.store.manifest import BuildRecord, Manifest
 from laminar.store.resolve import resolve
+from laminar.store.runs import FINISHED
 from laminar.store.store import Store
 
 MOST: Final = 6  # layers at once: more do not fit a screen
@@ -112,11 +114,26 @@ def chosen(store: Store, asked: Sequence[str], stack: str | None) -> list[tuple[
     """L008 for fewer than two or too many; L006 for what nobody knows. A layer that is named twice counts once."""
     found: dict[str, tuple[str, Manifest]] = {}
     for text in asked:
-        manifest = store.layer(resolve(store, text, stack))
+        manifest = store.layer(layer_of(store, text, stack))
         found.setdefault(manifest.id, (text, manifest))
     if not 2 <= len(found) <= MOST:
         raise LaminarError("L008", f"{len(found)} layers are named, and 2 to {MOST} can be compared", hint="choose others")
     return list(found.values())
+
+
+def layer_of(store: Store, text: str, stack: str | None) -> str:
+    """The id that `text` names: a layer in any way that `resolve` knows, or the layer that a run has made."""
+    try:
+        return resolve(store, text, stack)
+    except LaminarError as error:
+        folder = store.layout.runs / text
+        if error.code != "L006" or folder.parent != store.layout.runs or not folder.is_dir():
+            raise
+        finished = records.read(folder / FINISHED)
+        if finished is None:
+            said = f"run {text} has not made a layer: it is under way, or has ended without one"
+            raise LaminarError("L006", said, hint="the page Runs shows runs over each other") from None
+        return str(finished["id"])
 
 
 def compare(store: Store, asked: Sequence[str], stack: str | None = None) -> Comparison:

@@ -22,7 +22,9 @@ from laminar.dashboard.judgement import VALUES, Answered, Judged, Judgement, gro
 from laminar.data.contact_sheet import tile
 from laminar.parallel.crew import die_with
 
-MOST: Final = 10_000  # samples that are asked about
+MOST: Final = 10_000  # samples that are asked about …
+BYTES: Final = 256 << 20  # … and of them
+FEWEST: Final = 100
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +60,8 @@ def judge(asked: Asked, tell: Any) -> Judgement:
     store = project.look_at_store()
     tell(f"opening {asked.data}", 0, of)
     dataset = open_for(project, store.layer(asked.ids[0]), asked.data)
-    rows = rows_of(len(dataset.test), MOST)
+    sample = max(1, dataset.test.x[:1].nbytes)
+    rows = rows_of(len(dataset.test), max(FEWEST, min(MOST, BYTES // sample)))
     layers: list[Judged] = []
     answered: list[Answered] = []
     for number, id in enumerate(asked.ids):

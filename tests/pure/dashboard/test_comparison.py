@@ -10,6 +10,7 @@ import pytest
 from laminar.core.errors import LaminarError
 from laminar.dashboard.comparison import choices, compare, curve, modules
 from laminar.stack.diff import diff
+from laminar.store.runs import begin, finish
 from laminar.store.store import Store
 from laminar.testing.remote_contract import sample_layer
 
@@ -46,6 +47,20 @@ def test_fewer_than_two_too_many_and_strangers_are_refused(store: Store) -> None
     with pytest.raises(LaminarError) as caught:
         compare(store, [layers[0], "nobody"])
     assert caught.value.code == "L006"
+
+
+def test_a_run_stands_for_the_layer_that_it_has_made(store: Store) -> None:
+    first, second = sample_layer(store, seed=1), sample_layer(store, seed=2)
+    done = store.record(second.key)
+    assert done is not None
+    begin(store, done.run)
+    finish(store, done)
+    assert [item.id for item in compare(store, [first.id, done.run]).items] == [first.id, second.id]
+    store.run_folder("underway")
+    for odd in ("underway", "../layers", ".."):
+        with pytest.raises(LaminarError) as caught:
+            compare(store, [first.id, odd])
+        assert caught.value.code == "L006"
 
 
 def test_modules_are_taken_as_one_vector(store: Store) -> None:

@@ -58,7 +58,7 @@ function proposals(offered, {el, format}) {
     if (before) found.push([`${c.ref} and what it was before`, [c.ref, before.ref], `built ${format.ago(c.when)}`]);
   }
   if (now.length > 1) found.push([`the newest ${Math.min(now.length, 3)} layers`, now.slice(0, 3).map(c => c.ref), now.slice(0, 3).map(c => c.ref).join(", ")]);
-  return el("div", {class: "panel"}, el("h2", {}, "Choose two layers or more"), el("p", {class: "mute"}, "By name (head), history (head~1), tag, or the beginning of an id. Or take one of these:"), el("ul", {class: "plain list"}, found.slice(0, 8).map(([text, layers, more]) => el("li", {}, el("a", {href: link(layers), tabindex: 0}, text), " ", el("span", {class: "mute"}, more)))));
+  return el("div", {class: "panel"}, el("h2", {}, "Choose two layers or more"), el("p", {class: "mute"}, "By name (head), history (head~1), tag, the beginning of an id, or a run. Or take one of these:"), el("ul", {class: "plain list"}, found.slice(0, 8).map(([text, layers, more]) => el("li", {}, el("a", {href: link(layers), tabindex: 0}, text), " ", el("span", {class: "mute"}, more)))));
 }
 
 function heads(told, names, {el, badge, format}) {
