@@ -40,7 +40,7 @@ def run(
     ] = False,
     tasks: Annotated[int | None, typer.Option("--tasks", metavar="N", min=1, help="End after so many.")] = None,
 ) -> None:
-    from laminar.cli.grid_extra import need_grid
+    from laminar.grid.extra import need_grid
 
     need_grid()
     from laminar.core.heap import keep_freed_memory

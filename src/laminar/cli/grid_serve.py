@@ -40,7 +40,7 @@ def run(
     ] = True,
     json: Json = False,
 ) -> None:
-    from laminar.cli.grid_extra import need_grid, use_one_thread
+    from laminar.grid.extra import need_grid, use_one_thread
 
     need_grid()
     use_one_thread()

@@ -24,6 +24,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "tag": ("tag", "Give a layer a name that stays, such as base:v1; without arguments, list the tags."),
     "evaluate": ("evaluate", "Metrics of a layer on a data set."),
     "predict": ("predict", "What a layer says of images or arrays."),
+    "ui": ("ui", "Open the dashboard: layers, runs, plans and the grid as a local web page."),
     "report": ("report", "An HTML page with the layers and their curves."),
     "data show": ("data_show", "What a data set holds: classes, sides, fragments, bytes; and a picture of it."),
     "data sample": ("data_sample", "One random local sample of a data set that is cut into fragments."),

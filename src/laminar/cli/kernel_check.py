@@ -49,30 +49,17 @@ def run(file: File, json: Json = False) -> None:
         raise LaminarError("L703", "\n".join(said), hint=f"laminar kernel run {file} shows it as it happens")
 
 
-def _parameters(kernel: Kernel) -> list[dict[str, str | int | None]]:
-    from laminar.kernels.arguments import declared
-
-    return [
-        {
-            "name": one.name,
-            "role": one.role,
-            "type": one.of.type,
-            "declared": declared(one),
-            "mode": one.mode,
-            "line": one.at.line,
-            "column": one.at.column,
-        }
-        for one in kernel.parameters
-    ]
-
-
 def _shown(kernel: Kernel, verdicts: list[Verdict]) -> dict[str, object]:
-    return {"name": kernel.name, "parameters": _parameters(kernel), "verdicts": [{"other": None} | one.to_json() for one in verdicts]}
+    from laminar.kernels.arguments import parameters
+
+    return {"name": kernel.name, "parameters": parameters(kernel), "verdicts": [{"other": None} | one.to_json() for one in verdicts]}
 
 
 def _say(kernel: Kernel, verdicts: list[Verdict]) -> None:
+    from laminar.kernels.arguments import parameters
+
     heads = ["declared", "role", "mode"]
-    table(f"{kernel.name}:", heads, [[str(one[head] or "") for head in heads] for one in _parameters(kernel)])
+    table(f"{kernel.name}:", heads, [[str(one[head] or "") for head in heads] for one in parameters(kernel)])
     for one in verdicts:
         say(one.text)
     counts = {answer: sum(one.verdict == answer for one in verdicts) for answer in ("proved", "witness", "run-time")}

@@ -1,4 +1,11 @@
 """The dashboard: a local web page that shows layers, runs, plans, experiments and the grid. It owns no state.
 
+Read in this order: server.py (the app and the process), gate.py (who may come in, and what every answer says to the browser),
+context.py (the project and its store, as they are now), answer.py (how a page's function becomes a route), pages/ (one module a page: what
+it can be asked for), and static/ (what the browser gets: app.js is the shell, pages.js its table, pages/NAME.js one page each).
+Of runs: history.py (an events.jsonl as columns, read on as it grows), lttb.py (fewer points, the same curve), live.py (news to browsers).
+
+A page is two files: pages/NAME.py with `routes(context)` below /api/NAME/, and static/pages/NAME.js with `show(main, params, tools)`;
+each is one line in a table (pages/__init__.py, static/pages.js). Why it is so: docs/adr/0022-the-dashboard-owns-no-state.md.
 Not here: what it shows, which is read from the store (store, stack), the run events, the plan ledger, experiments and the grid's server.
 """

@@ -16,11 +16,11 @@ from laminar.model.freeze import Frozen
 from laminar.model.graph_export import archive_of, as_its_author_made_it, reason, traced
 from laminar.model.graph_file import Archive, ModuleFact, constant_digest, read_archive, write_archive
 from laminar.model.graph_ir import LEAF, Spec, Tree
+from laminar.model.graph_members import refuse
 from laminar.model.graph_module import GraphModel, GraphModule, Home
 from laminar.model.graph_read import read_graph
 from laminar.model.graph_text import structure
 from laminar.model.graph_tree import build_tree, collapse
-from laminar.model.graph_values import refuse
 from laminar.model.weights import from_raw, state
 from laminar.store.raw import RawTensor
 

@@ -11,23 +11,19 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from laminar.core import digest
-from laminar.model.graph_values import module_path, refuse
+from laminar.model.graph_members import MAX_JSON, Members, refuse
+from laminar.model.graph_values import module_path
 from laminar.model.weights import DTYPES
 from laminar.store.raw import RawTensor
 
 FOLDER: Final = "model"
 FORMAT: Final = 1
-MAX_JSON: Final = 256 << 20
 MAX_CONSTANT: Final = 4 << 30
-MAX_MEMBERS: Final = 100_000
-MAX_RATIO: Final = 1100  # deflate reaches 1032 : 1; more is a lie in the directory
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
@@ -123,43 +119,3 @@ def _fact(entry: dict[str, Any]) -> ModuleFact:
     if same and f"{entry['path']}.".startswith(f"{same}."):
         raise refuse("a module that contains itself")
     return ModuleFact(module_path(entry["path"]) if entry["path"] else "", entry["kind"], facts, module_path(same) if same else None)
-
-
-class Members:
-    """The members of a zip, read with their sizes checked. The folder in front of every name is left out."""
-
-    def __init__(self, data: bytes | Path) -> None:
-        try:
-            self._zip = zipfile.ZipFile(io.BytesIO(data) if isinstance(data, bytes) else data)
-        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            raise refuse("it is no zip archive") from error
-        infos = self._zip.infolist()
-        if len(infos) > MAX_MEMBERS:
-            raise refuse(f"it has {len(infos)} members")
-        self._infos: dict[str, zipfile.ZipInfo] = {}
-        for info in infos:
-            name = info.filename.partition("/")[2]
-            if name in self._infos:
-                raise refuse(f"it has two members called '{name[:60]}'")
-            self._infos[name] = info
-
-    def names(self) -> list[str]:
-        return list(self._infos)
-
-    def has(self, name: str) -> bool:
-        return name in self._infos
-
-    def read(self, name: str, limit: int) -> bytes:
-        info = self._infos.get(name)
-        if info is None:
-            raise refuse(f"its member '{name[:80]}' is missing")
-        if info.file_size > limit or info.file_size > max(info.compress_size, 1) * MAX_RATIO:
-            raise refuse(f"its member '{name[:80]}' says it has {info.file_size} bytes")
-        try:
-            with self._zip.open(info) as file:
-                data = file.read(info.file_size + 1)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-            raise refuse(f"its member '{name[:80]}' is damaged") from error
-        if len(data) != info.file_size:
-            raise refuse(f"its member '{name[:80]}' is not as long as it says")
-        return data

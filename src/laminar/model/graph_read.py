@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from laminar.model.graph_ir import LEAF, Attr, Call, Flat, Node, Ref, Signature
+from laminar.model.graph_members import refuse
 from laminar.model.graph_ops import ASSERTS, NO_GRAD, TRACEPOINT, operator_called
 from laminar.model.graph_values import (
     name_of,
@@ -22,7 +23,6 @@ from laminar.model.graph_values import (
     read_call,
     read_spec,
     read_stack,
-    refuse,
     required_name,
     size_value,
     tensor_name,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from laminar.model.graph_ir import LEAF, Body, Call, Enter, Flat, Node, Ref, Signature, Spec, Step, Tree
+from laminar.model.graph_members import refuse
 from laminar.model.graph_ops import NUMBERS, SIZES
-from laminar.model.graph_values import refuse
 
 SIZE_OF = "torch.ops.aten.sym_size.int"
 

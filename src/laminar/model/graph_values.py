@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import torch
 
-from laminar.core.errors import LaminarError
 from laminar.model.graph_ir import LEAF, Call, Spec
+from laminar.model.graph_members import refuse
 
 DTYPES: Final[dict[int, torch.dtype]] = {
     1: torch.uint8,
@@ -34,14 +34,6 @@ DTYPES: Final[dict[int, torch.dtype]] = {
 MEMORY_FORMATS: Final = {1: torch.contiguous_format, 2: torch.channels_last, 3: torch.channels_last_3d, 4: torch.preserve_format}
 _NO_STACK: Final = "_empty_nn_module_stack_from_metadata_hook"
 _SPECS: Final = {"builtins.tuple": "tuple", "builtins.list": "list", "builtins.dict": "dict", "collections.OrderedDict": "dict"}
-
-
-def refuse(what: str) -> LaminarError:
-    return LaminarError(
-        "L207",
-        f"the graph will not be loaded: {what}",
-        hint="pull the layer again, or build it where its source code is; laminar verify finds damage",
-    )
 
 
 def plain_value(kind: str, value: Any) -> Any:

@@ -16,8 +16,9 @@ from torch import Tensor
 from laminar.core import digest
 from laminar.model.graph import Forms, structure_of
 from laminar.model.graph_export import prune_program
-from laminar.model.graph_file import MAX_JSON, Archive, Members, write_archive
-from laminar.model.graph_values import DTYPES, refuse
+from laminar.model.graph_file import Archive, write_archive
+from laminar.model.graph_members import MAX_JSON, Members, refuse
+from laminar.model.graph_values import DTYPES
 from laminar.model.weights import to_raw
 
 MAX_TENSOR: Final = 64 << 30

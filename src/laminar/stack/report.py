@@ -13,9 +13,8 @@ from laminar.core.events import read as read_events
 from laminar.core.figures import number
 from laminar.stack.plan import plan
 from laminar.stack.read import StackFile
-from laminar.stack.show import ancestors
+from laminar.stack.show import ancestors, own_bytes
 from laminar.store.manifest import Manifest
-from laminar.store.raw import byte_size
 from laminar.store.store import Store
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def write_report(file: StackFile, store: Store, out: Path) -> Path:
 def _row(name: str, manifest: Manifest | None, action: str, why: str, store: Store) -> str:
     if manifest is None:
         return f"<tr><td>{html.escape(name)}</td><td colspan=6 class=mute>not built yet</td></tr>"
-    own = _own_bytes(manifest, store)
+    own = own_bytes(store, manifest)
     metrics = "".join(f"<td class=n>{number(manifest.metrics.get(m))}</td>" for m in ("accuracy", "loss"))
     below = ", ".join(a.name for a in ancestors(store, manifest)) or "-"
     return (
@@ -66,13 +65,6 @@ def _row(name: str, manifest: Manifest | None, action: str, why: str, store: Sto
         f"<td class=n>{manifest.seconds:.2f} s</td><td class=n>{own / 1000:,.1f} kB</td>"
         f"<td class=mute>{'up to date' if action == 'cached' else html.escape(why)}</td></tr>"
     )
-
-
-def _own_bytes(manifest: Manifest, store: Store) -> int:
-    """Bytes of tensors the parent does not have."""
-    parent = store.layer(manifest.parent) if manifest.parent and store.has_layer(manifest.parent) else None
-    inherited = {t.digest for t in parent.tensors.values()} if parent else set()
-    return sum(byte_size(t.dtype, t.shape) for t in manifest.tensors.values() if t.digest not in inherited)
 
 
 def _curves(store: Store, manifests: list[Manifest], metric: str) -> Figure | None:

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from laminar.store.manifest import Manifest
+from laminar.store.raw import byte_size
 from laminar.store.resolve import resolve
 from laminar.store.store import Store
 
 
 def describe(store: Store, ref: str, stack: str | None) -> dict[str, Any]:
     manifest = store.layer(resolve(store, ref, stack))
-    parent = store.layer(manifest.parent) if manifest.parent and store.has_layer(manifest.parent) else None
-    inherited = {t.digest for t in parent.tensors.values()} if parent else set()
+    below = inherited(store, manifest)
     record = store.record(manifest.key)
     plain: dict[str, Any] = msgspec.to_builtins(manifest)
     plain["tensors"] = [
@@ -23,7 +23,7 @@ def describe(store: Store, ref: str, stack: str | None) -> dict[str, Any]:
             "shape": list(t.shape),
             "dtype": t.dtype,
             "digest": t.digest,
-            "own": t.digest not in inherited,
+            "own": t.digest not in below,
             "delta": t.delta is not None,
         }
         for name, t in manifest.tensors.items()
@@ -34,6 +34,18 @@ def describe(store: Store, ref: str, stack: str | None) -> dict[str, Any]:
     plain["refs"] = [name for name in store.refs.names() if store.refs.get(name) == manifest.id]
     plain["tags"] = [name for name, id in store.refs.tags().items() if id == manifest.id]
     return plain
+
+
+def own_bytes(store: Store, manifest: Manifest) -> int:
+    """Bytes of the tensors that the parent does not have."""
+    below = inherited(store, manifest)
+    return sum(byte_size(t.dtype, t.shape) for t in manifest.tensors.values() if t.digest not in below)
+
+
+def inherited(store: Store, manifest: Manifest) -> set[str]:
+    """Digests of the tensors of the layer below."""
+    parent = store.layer(manifest.parent) if manifest.parent and store.has_layer(manifest.parent) else None
+    return {t.digest for t in parent.tensors.values()} if parent else set()
 
 
 def ancestors(store: Store, manifest: Manifest) -> list[Manifest]:

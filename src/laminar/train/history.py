@@ -48,7 +48,8 @@ class History:
         self._log({"event": "step", "step": step, "epoch": epoch, "loss": loss, "lr": lr, **more, "t": self._now()})
 
     def listen(self, **fields: Any) -> None:
-        """A step, to listeners only."""
+        """A step, to listeners only; whoever reads the file can see it, and those before it, from now on."""
+        self._log.show()
         self._emit({"event": "step", "layer": self.name, **fields, "t": self._now()})
 
     def tell(self, event: str, **fields: Any) -> None:

@@ -156,8 +156,9 @@ def test_the_status_page_needs_nothing_from_elsewhere(grid: tuple[GridServer, st
         and "http" not in page.text.replace("http-equiv", "")
         and "default-src 'none'" in page.headers["content-security-policy"]
     )
-    script = httpx.get(f"{url}/status.js").text
-    assert "innerHTML" not in script and "https://" not in script
+    for name in ("status.js", "view.js", "view.css"):
+        given = httpx.get(f"{url}/{name}")
+        assert given.status_code == 200 and "innerHTML" not in given.text and "https://" not in given.text
     metrics = httpx.get(f"{url}/metrics?token={server.secrets.view}").text
     assert 'laminar_grid_nodes{state="known"}' in metrics
 

@@ -12,10 +12,9 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final, final
 
 import msgspec
@@ -38,6 +37,7 @@ from laminar.grid.desk import ThreadDesk
 from laminar.grid.server.admin_routes import AdminRoutes
 from laminar.grid.server.batch import Batch
 from laminar.grid.server.gate import Gate
+from laminar.grid.server.listening import Listening, listen
 from laminar.grid.server.openapi import openapi
 from laminar.grid.server.pages import Pages
 from laminar.grid.server.patience import PatientProtocol
@@ -85,7 +85,7 @@ class GridServer:
         feeder = Feeder()
         assimilator = Assimilator(learner)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._server: _Server | None = None
+        self._server: Listening | None = None
         only = NAMES if options.daemons else ()
         self.office = Office(self.desk, assimilator, clock, feeder=feeder, on_work=self._there_is_work, only=only)
         self.desk.together = Batch(self.office)
@@ -157,14 +157,7 @@ class GridServer:
     def run(self, ready: Callable[[dict[str, str]], None]) -> None:
         """Until Ctrl-C or SIGTERM. L405 where it cannot listen."""
         options = self.options
-        try:
-            listening = socket.create_server(
-                (options.host, options.port), family=socket.AF_INET6 if ":" in options.host else socket.AF_INET
-            )
-        except OSError as error:
-            raise LaminarError(
-                "L405", f"cannot listen on {options.host}:{options.port}: {error.strerror}", hint="--port 0 takes any that is free"
-            ) from error
+        listening = listen(options.host, options.port)
         scheme = "https" if options.certificate else "http"
         port = listening.getsockname()[1]
         host = socket.getfqdn() if options.host in ("0.0.0.0", "::") else f"[{options.host}]" if ":" in options.host else options.host
@@ -196,7 +189,7 @@ class GridServer:
         )
         if threading.current_thread() is threading.main_thread():  # the process is its own
             settle()
-        server = self._server = _Server(config, lambda: ready(told), self._let_go)
+        server = self._server = Listening(config, lambda: ready(told), self._let_go)
         try:
             server.run(sockets=[listening])
         finally:
@@ -209,33 +202,6 @@ def settle() -> None:
     """What is loaded stays: the garbage collector need not look through it time and again, which was a fifth of a request's time."""
     gc.collect()
     gc.freeze()
-
-
-class _Server(uvicorn.Server):
-    """Says when it listens; lets go of requests that it holds when it is to end; and ends as any command does, not by the signal."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], let_go: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready, self._let_go = ready, let_go
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        main = threading.current_thread() is threading.main_thread()
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)} if main else {}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
-        self._let_go()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if not self.should_exit:
-            self._ready()
 
 
 def _secrets(folder: Path) -> Secrets:

@@ -24,6 +24,3 @@ def use_one_thread() -> None:
     """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    import torch
-
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))

@@ -1,0 +1,200 @@
+"""Runs: what is known of each training from its folder alone, quickly: a thousand of them are listed while a person waits.
+
+A run is live while a process holds its lease (the operating system frees that when the process dies, however it dies), finished when its
+record says so, and otherwise is what its last event tells: failed, interrupted, or ended without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final, Literal, final
+
+import msgspec
+
+from laminar.core.errors import LaminarError
+from laminar.core.events import Event
+from laminar.dashboard.history import History, is_figure, table_of
+from laminar.store import locks, records
+from laminar.store.runs import FINISHED
+from laminar.store.store import Store
+from laminar.train.history import EVENTS
+
+State = Literal["live", "finished", "failed", "interrupted", "ended"]
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+END: Final = 1 << 13  # bytes of a file's end in which its last events are looked for
+HEAD: Final = 1 << 12
+Seen = tuple[int, int, int]  # generation, steps, other events
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    run: str
+    stack: str | None
+    layer: str | None
+    key: str | None
+    id: str | None  # of the layer that came out
+    state: State
+    why: str  # what ended it
+    started: float | None
+    last: float | None  # when it was heard of last
+    seconds: float | None  # of training
+    step: int | None
+    steps: int | None
+    epoch: int | None
+    epochs: int | None
+    metrics: dict[str, float]
+    strategy: str | None
+    bytes: int  # of events
+
+
+def history_of(store: Store, run: str) -> Path:
+    """Where its events are. L006 where there is no such run; a name is never a path."""
+    folder = store.layout.runs / run
+    if not NAME.fullmatch(run) or not folder.is_dir():
+        raise LaminarError("L006", f"there is no run {run[:80]!r}", hint="laminar log")
+    return folder / EVENTS
+
+
+def living_runs(store: Store) -> frozenset[str]:
+    try:
+        return frozenset(locks.living(store.layout, remove_dead=False).runs)
+    except (LaminarError, OSError, msgspec.ValidationError):  # a damaged lease: verify speaks of it
+        return frozenset()
+
+
+@final
+class RunList:
+    """Remembers what it read of files that have not changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[object, Run]] = {}
+
+    def all(self, store: Store) -> list[Run]:
+        """Live ones first, then the newest."""
+        living = living_runs(store)
+        found: dict[Path, tuple[object, Run]] = {}
+        try:
+            folders = [path for path in store.layout.runs.iterdir() if NAME.fullmatch(path.name) and path.is_dir()]
+        except FileNotFoundError:
+            folders = []
+        for folder in folders:
+            seen = (folder.name in living, _facts(folder / EVENTS), _facts(folder / FINISHED), _facts(folder / "run.json"))
+            known = self._known.get(folder)
+            found[folder] = known if known is not None and known[0] == seen else (seen, read_run(folder, live=folder.name in living))
+        self._known = found
+        return sorted((run for _, run in found.values()), key=lambda run: (run.state != "live", -(run.last or 0.0), run.run))
+
+
+def read_run(folder: Path, *, live: bool) -> Run:
+    about = _about(folder / "run.json")
+    done = _finished(folder / FINISHED)
+    first, last = _ends(folder / EVENTS)
+    start = next((e for e in first if e.get("event") in ("start", "resume")), {})
+    state, why = _state(done is not None, live, last)
+    latest: Event = {}
+    for event in last:
+        latest |= {name: event[name] for name in ("step", "epoch", "t") if is_figure(event.get(name))}
+    record = done["record"] if done else {}
+    figures = table_of(record, "metrics") or next((found for e in reversed(last) if (found := table_of(e, "test"))), {})
+    train = record.get("spec", {}).get("train", {}) if record else {}
+    strategy = train.get("strategy") if isinstance(train, dict) else None
+    started = start.get("t") if is_figure(start.get("t")) else None
+    ended = latest.get("t")
+    return Run(
+        run=folder.name,
+        stack=record.get("stack") or about.get("stack"),
+        layer=record.get("name") or about.get("layer"),
+        key=record.get("key") or about.get("key"),
+        id=record.get("id"),
+        state=state,
+        why=why,
+        started=started,
+        last=ended,
+        seconds=record.get("seconds") or (ended - started if ended is not None and started is not None else None),
+        step=_whole(latest.get("step")),
+        steps=_whole(start.get("steps")),
+        epoch=_whole(latest.get("epoch")),
+        epochs=_whole(start.get("epochs")),
+        metrics={str(name): value for name, value in figures.items() if is_figure(value)},
+        strategy=strategy.get("kind") if isinstance(strategy, dict) else None,
+        bytes=_facts(folder / EVENTS)[1],
+    )
+
+
+def _state(finished: bool, live: bool, last: list[Event]) -> tuple[State, str]:
+    end = last[-1] if last else {}
+    why = str(end.get("why", ""))
+    if finished:
+        told = next((str(e.get("why", "")) for e in reversed(last) if e.get("event") == "end"), "")
+        return "finished", told
+    if live:
+        return "live", ""
+    if end.get("event") == "failed":
+        return "failed", why or "the training failed"
+    if end.get("event") == "checkpoint" and why == "interrupted":
+        return "interrupted", "interrupted; the next build goes on from its checkpoint"
+    if end.get("event") == "end":
+        return "ended", "trained to its end, but the layer was not kept; the next build goes on from there"
+    return "ended", "ended without a word: it was killed, or the machine stopped"
+
+
+def news(history: History, seen: Seen | None) -> dict[str, Any] | None:
+    """What came since `seen`; None: nothing. Of steps, only the last is told: curves are fetched, by who wants them."""
+    now: Seen = (history.generation, history.steps, len(history.others))
+    if now == seen:
+        return None
+    begun = seen is not None and seen[0] != now[0]
+    events = history.others[seen[2] :] if seen is not None and not begun else []
+    last = {name: float(history.column(name)[-1]) for name in ("step", "epoch", "loss", "t")} if history.steps else None
+    return {"seen": now, "begun": begun, "steps": history.steps, "last": last, "events": events[-200:]}
+
+
+def _about(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def _finished(path: Path) -> dict[str, Any] | None:
+    try:
+        content = records.read(path)
+    except (LaminarError, OSError):
+        return {"record": {}}  # damaged, but it was there
+    return content if content is None or isinstance(content.get("record"), dict) else {"record": {}}
+
+
+def _ends(path: Path) -> tuple[list[Event], list[Event]]:
+    """The first events and the last ones, as far as a few kilobytes go."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(HEAD)
+            size = file.seek(0, 2)
+            file.seek(max(size - END, 0))
+            end = file.read()
+    except OSError:
+        return [], []
+    lines = end[: end.rfind(b"\n") + 1].splitlines()
+    return _events(head[: head.rfind(b"\n") + 1].splitlines()), _events(lines[1:] if size > END else lines)
+
+
+def _events(lines: list[bytes]) -> list[Event]:
+    found = []
+    for line in lines:
+        try:
+            found.append(msgspec.json.decode(line, type=dict[str, Any]))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    return found
+
+
+def _facts(path: Path) -> tuple[int, int]:
+    try:
+        facts = path.stat()
+    except OSError:
+        return 0, 0
+    return facts.st_mtime_ns, facts.st_size
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if is_figure(value) else None

@@ -1,0 +1,49 @@
+"""Listening: a socket, and a uvicorn server that says when it listens and ends as any command does. The dashboard uses it too."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import uvicorn
+
+from laminar.core.errors import LaminarError
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """L405 where it cannot."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise LaminarError("L405", f"cannot listen on {host}:{port}: {error.strerror}", hint="--port 0 takes any that is free") from error
+
+
+class Listening(uvicorn.Server):
+    """Says when it listens; lets go of requests that it holds when it is to end; and ends as any command does, not by the signal."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], let_go: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready, self._let_go = ready, let_go
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        main = threading.current_thread() is threading.main_thread()
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)} if main else {}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._let_go()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            self._ready()

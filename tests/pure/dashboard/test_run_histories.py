@@ -1,0 +1,204 @@
+"""Histories: event files as columns, read while they grow, whatever state they are in."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from laminar.core.events import EventLog
+from laminar.dashboard.curves import curves, shares
+from laminar.dashboard.history import CHUNK, Histories, History
+from laminar.dashboard.runs import news
+
+
+def step(n: int, **more) -> dict:
+    return {"event": "step", "step": n, "epoch": n // 10, "loss": 1 / (n + 1), "lr": 0.1, "t": 1000.0 + n, **more}
+
+
+def epoch(n: int, **more) -> dict:
+    figures = {"train": {"loss": 0.5}, "test": {"loss": 0.4, "accuracy": 0.8}, "seconds": 10.0, "samples_per_second": 64.0}
+    return {"event": "epoch", "epoch": n, "epochs": 3, "step": 10 * (n + 1), "t": 1009.5 + 10 * n, **figures, **more}
+
+
+START = {"event": "start", "step": 0, "steps": 30, "epoch": 0, "epochs": 3, "samples": 640, "t": 1000.0}
+
+
+def write(path: Path, *events: dict | bytes, mode: str = "ab") -> None:
+    with open(path, mode) as file:
+        for event in events:
+            file.write(event if isinstance(event, bytes) else json.dumps(event).encode() + b"\n")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "events.jsonl"
+
+
+def test_a_file_is_read_on_as_it_grows(path):
+    history = History(path)
+    assert not history.refresh() and history.steps == 0
+    write(path, START, step(0))
+    assert history.refresh() and (history.steps, len(history.others), history.generation) == (1, 1, 1)
+    assert not history.refresh()
+    write(path, step(1), epoch(0))
+    assert history.refresh() and history.steps == 2
+    assert history.column("loss").tolist() == [1.0, 0.5]
+    assert history.last == 1009.5
+
+
+def test_a_half_line_waits_for_its_end(path):
+    history = History(path)
+    line = json.dumps(step(0)).encode() + b"\n"
+    write(path, START, line[:20])
+    history.refresh()
+    assert (history.steps, history.damaged) == (0, 0)
+    write(path, line[20:])
+    history.refresh()
+    assert (history.steps, history.damaged) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x00\xff\xfe\n",
+        b"not json\n",
+        b"[1, 2]\n",
+        b'"text"\n',
+        b"{}\n",
+        b'{"event": 3}\n',
+        b'{"event": "step", "step": {"a": 1}\n',
+        b"[" * 100_000 + b"\n",
+        b'{"event":"step","step":1' + b"\n",
+    ],
+)
+def test_a_damaged_line_is_counted_and_passed_over(path, garbage):
+    write(path, START, step(0), garbage, step(1), epoch(0))
+    history = History(path)
+    history.refresh()
+    assert history.damaged == 1
+    assert history.column("step").tolist() == [0.0, 1.0]
+    assert len(history.others) == 2
+
+
+def test_figures_that_json_has_no_word_for(path):
+    write(path, START, b'{"event":"step","step":0,"epoch":0,"loss":NaN,"lr":0.1,"t":1.0}\n', step(1, loss="high", t=None), step(2))
+    history = History(path)
+    history.refresh()
+    assert history.damaged == 0 and history.steps == 3
+    assert [math.isnan(v) for v in history.column("loss")] == [True, True, False]
+    assert [s.of for s in curves(history, "step", 100) if s.chart == "loss"] == [1]
+
+
+def test_a_resumed_run_cuts_off_what_came_after_its_checkpoint(path):
+    with EventLog(path) as log:
+        log(START)
+        log(step(0))
+        size = log.flush()
+        log(step(1, loss=7.0))
+        log.flush()
+        history = History(path)
+        history.refresh()
+        assert history.steps == 2
+        log.truncate(size)
+        log({"event": "resume", "step": 1, "steps": 30, "epoch": 0, "epochs": 3, "why": "interrupted", "t": 2000.0})
+        log(step(1, loss=7.0, t=2001.0))  # longer than before: the size alone does not tell
+        log(step(2, loss=0.3, t=2002.0))
+        log.flush()
+        history.refresh()
+    assert history.generation == 2
+    assert history.column("step").tolist() == [0.0, 1.0, 2.0]
+    assert history.column("t").tolist()[1:] == [2001.0, 2002.0]
+
+
+def test_a_file_that_is_replaced_or_deleted(path, tmp_path):
+    write(path, START, step(0), step(1))
+    history = History(path)
+    history.refresh()
+    other = tmp_path / "other"
+    write(other, START, step(5), step(6), step(7))
+    os.replace(other, path)
+    assert history.refresh() and history.column("step").tolist() == [5.0, 6.0, 7.0]
+    path.unlink()
+    assert history.refresh() and history.steps == 0
+    assert not history.refresh()
+
+
+def test_lines_across_chunks(path):
+    count = CHUNK // 60
+    write(path, START, *(step(n) for n in range(count)))
+    history = History(path)
+    history.refresh()
+    assert path.stat().st_size > CHUNK
+    assert history.steps == count and history.damaged == 0
+    assert np.array_equal(history.column("step"), np.arange(count))
+
+
+def test_news_are_told_once(path):
+    history = History(path)
+    write(path, START, step(0))
+    history.refresh()
+    first = news(history, None)
+    assert first is not None and first["last"]["loss"] == 1.0
+    assert news(history, first["seen"]) is None
+    write(path, epoch(0))
+    history.refresh()
+    second = news(history, first["seen"])
+    assert second is not None and [e["event"] for e in second["events"]] == ["epoch"]
+    path.write_bytes(b"")
+    history.refresh()
+    third = news(history, second["seen"])
+    assert third is not None and third["begun"]
+
+
+def test_curves_over_steps_epochs_and_seconds(path):
+    write(path, START, *(step(n) for n in range(10)), epoch(0))
+    history = History(path)
+    history.refresh()
+    by = {axis: {(s.chart, s.name): s for s in curves(history, axis, 100)} for axis in ("step", "epoch", "time")}
+    assert by["step"]["loss", "each step"].x == [float(n + 1) for n in range(10)]
+    assert by["epoch"]["loss", "each step"].x == pytest.approx([(n + 1) / 10 for n in range(10)])
+    assert by["time"]["loss", "each step"].x == [float(n) for n in range(10)]
+    assert by["epoch"]["accuracy", "test"].x == [1.0] and by["epoch"]["accuracy", "test"].y == [0.8]
+    assert by["step"]["accuracy", "test"].x == [10.0]
+    rate = by["time"]["samples_per_second", "as it went"].y
+    assert rate == pytest.approx([64.0] * len(rate)), "10 steps an epoch of 640 samples, one a second"
+    near = {(s.chart, s.name): s for s in curves(history, "step", 100, 3, 5)}
+    assert near["loss", "each step"].x == [2.0, 3.0, 4.0, 5.0, 6.0], "one more on each side, so that lines reach the edge"
+
+
+def test_the_time_between_two_attempts_does_not_count(path):
+    resume = {"event": "resume", "step": 1, "steps": 30, "epoch": 0, "epochs": 3, "why": "x", "t": 5000.0}
+    write(
+        path, START, step(0), {"event": "checkpoint", "step": 1, "epoch": 0, "why": "interrupted", "t": 1002.0}, resume, step(1, t=5001.0)
+    )
+    history = History(path)
+    history.refresh()
+    found = next(s for s in curves(history, "time", 100) if s.name == "each step" and s.chart == "loss")
+    assert found.x == [0.0, 3.0]
+
+
+def test_what_workers_did(path):
+    workers = [{"event": "worker", "role": "worker", "rank": n, "pid": 10 + n, "host": "here", "t": 1.0} for n in (0, 1)]
+    end = {"event": "end", "team": {"rounds": 10, "missing": {"1": 5}}, "t": 9.0}
+    write(path, START, *workers, *(step(n, worker=str(n % 4 // 3)) for n in range(8)), end)
+    history = History(path)
+    history.refresh()
+    assert history.damaged == 0
+    rows = shares(history)
+    assert [(w["rank"], w["gradients"], w["part"], w["took_part"]) for w in rows] == [(0, 6, 0.75, 1.0), (1, 2, 0.25, 0.5)]
+    assert {s.name for s in curves(history, "time", 50) if s.chart == "gradients_by_worker"} == {"worker 0", "worker 1"}
+
+
+def test_memory_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("laminar.dashboard.history.ROWS_KEPT", 25)
+    histories = Histories()
+    for name in "abcd":
+        write(tmp_path / name, *(step(n) for n in range(10)))
+        histories.look(tmp_path / name, lambda history: history.steps)
+    assert list(histories._known) == [tmp_path / "b", tmp_path / "c", tmp_path / "d"], "the one asked for longest ago was let go"
+    assert histories.look(tmp_path / "a", lambda history: history.steps) == 10
