@@ -8,28 +8,31 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from laminar.cli.experiment_run import EvenIfBusy, Hours, Quick, Quiet, Repeats, Trials
 from laminar.cli.output import Json
 from laminar.experiments.ready.catalogue import READY
 
 OPTIONS: Final[dict[str, Any]] = {
-    "quick": Annotated[bool, typer.Option("--quick", help="A minute at most: fewer samples, variants and repeats.")],
-    "repeats": Annotated[int | None, typer.Option("--repeats", min=1, metavar="K", help="Trials of each variant.")],
+    "quick": Quick,
+    "repeats": Repeats,
     "epochs": Annotated[int | None, typer.Option("--epochs", min=1, metavar="N", help="Epochs of every trial.")],
     "batch": Annotated[int | None, typer.Option("--batch", min=1, metavar="N", help="Samples per step.")],
-    "target": Annotated[float | None, typer.Option("--target", metavar="A", help="Accuracy that is waited for, from 0 to 1.")],
+    "target": Annotated[float | None, typer.Option("--target", metavar="A", help="Accuracy that is waited for, above 0 and below 1.")],
     "layer": Annotated[str | None, typer.Option("--layer", metavar="NAME", help="Layer of the stack at hand that varies; else its last.")],
     "data": Annotated[
         str | None, typer.Option("--data", metavar="NAME", help="Data set of the built-in stack, which is then taken whatever is at hand.")
     ],
     "workers": Annotated[int | None, typer.Option("--workers", min=1, metavar="N", help="Processes that share the training.")],
-    "on": Annotated[str | None, typer.Option("--on", metavar="WHERE", help="Where workers run: local, ray, spark, spark://HOST:7077 …")],
+    "on": Annotated[str | None, typer.Option("--on", metavar="WHERE", help="Where workers run: local, ray, spark, spark://HOST:7077, …")],
     "name": Annotated[str | None, typer.Option("--name", metavar="NAME", help="What the experiment is called; else as the verb is.")],
-    "trials": Annotated[int | None, typer.Option("--trials", min=1, metavar="N", help="Trials at most in this go; the next one goes on.")],
-    "even_if_busy": Annotated[bool, typer.Option("--even-if-busy", help="Measure time whatever other programs do meanwhile.")],
+    "hours": Hours,
+    "trials": Trials,
+    "even_if_busy": EvenIfBusy,
+    "quiet": Quiet,
     "json": Json,
 }
-ALWAYS: Final = ("quick", "repeats", "data", "name", "trials", "even_if_busy", "json")
-SWITCHES: Final = ("quick", "even_if_busy", "json")
+ALWAYS: Final = ("quick", "repeats", "name", "quiet", "json")
+SWITCHES: Final = ("quick", "even_if_busy", "quiet", "json")
 
 
 def verb_of(name: str) -> Callable[..., None]:

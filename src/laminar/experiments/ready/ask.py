@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -10,12 +11,12 @@ from laminar.core.clock import SYSTEM, Clock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, nowhere
 from laminar.data.fingerprint import fingerprint
+from laminar.experiments.prepare import prepare
 from laminar.experiments.ready.catalogue import READY, parts
 from laminar.experiments.ready.form import Ask, Ready
 from laminar.experiments.record import Description, Trial
 from laminar.experiments.run import machine_facts, run
-from laminar.experiments.spec import Budget
-from laminar.experiments.variants import describe, quicker
+from laminar.experiments.spec import Budget, Sweep
 from laminar.stack.plan import fingerprint_folder
 from laminar.stack.project import Project
 from laminar.stack.read import FILE, StackFile, parse
@@ -28,22 +29,24 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     trials: list[Trial]
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of it is run in this go, and where. `workers` and `on` are for `layers`."""
+
+    hours: float | None = None
+    trials: int | None = None
+    workers: int | None = None
+    on: str | None = None
+
+
 def uses_stack_at_hand(name: str, project: Project, ask: Ask) -> bool:
     return READY[name].at_hand and project.file is not None and ask.data is None
 
 
-def answer(
-    name: str,
-    ask: Ask,
-    project: Project,
-    emit: Emit = nowhere,
-    *,
-    trials: int | None = None,
-    on: str | None = None,
-    workers: int | None = None,
-    clock: Clock = SYSTEM,
-) -> list[Answer]:
-    """`trials`: at most so many in this go. `on` and `workers` are for `layers`."""
+def answers(
+    name: str, ask: Ask, project: Project, limits: Limits | None = None, emit: Emit = nowhere, clock: Clock = SYSTEM
+) -> Iterator[Answer]:
+    """One for each part of the experiment, as it ends. Mistakes are told before anything is trained."""
+    limits = limits or Limits()
     at_hand = uses_stack_at_hand(name, project, ask)
     if ask.layer is not None and not at_hand:
         raise LaminarError(
@@ -54,29 +57,16 @@ def answer(
     facts = machine_facts()
     ask = msgspec.structs.replace(ask, at_hand=at_hand, cores=int(facts.get("cores", ask.cores)))
     store = project.open_store()
-    found = []
     for ready in parts(name, ask):
-        one = ask if ask.name is None else msgspec.structs.replace(ask, name=_part_name(ask.name, name, ready))
+        one = ask if ask.name is None else msgspec.structs.replace(ask, name=ask.name + ready.name.removeprefix(name))
         if name == "layers":
-            from laminar.experiments.ready import layers_run
-
-            place = layers_run.Place(on=on or "local", workers=workers or (min(4, ask.cores) if on in (None, "local") else 4))
-            described = layers_run.describe(ready, one, place, facts, clock.now())
-            kept = layers_run.run(described, one, place, store, emit, clock)
+            yield _layers(ready, one, limits, store, emit, facts, clock)
         else:
-            file = project.need_file() if at_hand else _own(ready, store)
-            described, kept = _sweep(name, ready, one, file, store, emit, facts, trials, clock)
-        found.append(Answer(ready=ready, description=described, trials=kept))
-    return found
-
-
-def _part_name(given: str, name: str, ready: Ready) -> str:
-    """An experiment of several parts has as many names."""
-    return given + ready.name.removeprefix(name)
+            yield _sweep(name, ready, one, limits, project.need_file() if at_hand else _own(ready, store), store, emit, clock)
 
 
 def _own(ready: Ready, store: Store) -> StackFile:
-    """The stack it comes with; no file is written. L101 and the like, where its data cannot be had, with what needs none."""
+    """The stack it comes with; no file is written. Where its data is not to be had, what needs no network is named."""
     file = parse(ready.stack, store.root.parent / FILE)
     for spec in file.spec.data.values():
         try:
@@ -87,26 +77,26 @@ def _own(ready: Ready, store: Store) -> StackFile:
     return file
 
 
-def _sweep(
-    name: str,
-    ready: Ready,
-    ask: Ask,
-    file: StackFile,
-    store: Store,
-    emit: Emit,
-    facts: dict[str, Any],
-    trials: int | None,
-    clock: Clock,
-) -> tuple[Description, list[Trial]]:
-    sweep, notes = ready.sweep(ask), list(ready.notes)
-    if ask.quick:
-        sweep, file, more = quicker(sweep, file)
-        notes += more
-    if trials is not None:
-        sweep = msgspec.structs.replace(sweep, budget=Budget(hours=sweep.budget.hours, trials=trials))
-    described = describe(sweep, file, store, now=clock.now(), machine=facts, notes=notes, quick=ask.quick)
+def _layers(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock) -> Answer:
+    from laminar.experiments.ready import layers_run
+
+    here = limits.on in (None, "local")
+    place = layers_run.Place(on=limits.on or "local", workers=limits.workers or (min(4, ask.cores) if here else 4))
+    described = layers_run.describe(ready, ask, place, facts, clock.now())
+    return Answer(ready=ready, description=described, trials=layers_run.run(described, ask, place, store, emit, clock))
+
+
+def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, store: Store, emit: Emit, clock: Clock) -> Answer:
+    prepared = prepare(_limited(ready.sweep(ask), limits), file, store, quick=ask.quick, clock=clock)
+    described = msgspec.structs.replace(prepared.description, notes=(*ready.notes, *prepared.description.notes))
+    more: dict[str, Any] = {}
     if name == "grid":
         from laminar.experiments.ready.grid_run import GridTrainer
 
-        return described, run(described, sweep, file, store, emit, clock=clock, trainer=GridTrainer)
-    return described, run(described, sweep, file, store, emit, clock=clock)
+        more["trainer"] = GridTrainer
+    trials = run(described, prepared.sweep, prepared.file, store, emit, clock=clock, **more)
+    return Answer(ready=ready, description=described, trials=trials)
+
+
+def _limited(sweep: Sweep, limits: Limits) -> Sweep:
+    return msgspec.structs.replace(sweep, budget=Budget(hours=limits.hours, trials=limits.trials))

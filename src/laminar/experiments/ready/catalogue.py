@@ -9,25 +9,26 @@ import msgspec
 
 from laminar.experiments.ready.form import Ask, Ready
 
+SWEEP: Final = ("data", "hours", "trials", "even_if_busy")  # what all have whose trials are builds of one layer
+
 
 class Entry(msgspec.Struct, frozen=True):
+    takes: tuple[str, ...]  # options of the command line, besides those that all have
     at_hand: bool = True  # it can be asked of the stack at hand; else it has its own
-    own_way: bool = False  # its trials are no builds of one layer
-    takes: tuple[str, ...] = ("epochs", "batch", "layer")  # options besides those that all have
 
 
 READY: Final[dict[str, Entry]] = {
-    "sequential": Entry(at_hand=False, takes=("epochs", "batch")),
-    "cores": Entry(),
-    "neurons": Entry(),
-    "depth": Entry(),
-    "epochs": Entry(takes=("batch", "layer")),
-    "scaling": Entry(),
-    "batch": Entry(takes=("layer", "target")),
-    "strategies": Entry(takes=("epochs", "batch", "layer", "target")),
-    "flowers": Entry(at_hand=False, takes=("epochs", "batch")),
-    "layers": Entry(at_hand=False, own_way=True, takes=("epochs", "batch", "on", "workers")),
-    "grid": Entry(at_hand=False, own_way=True, takes=()),
+    "sequential": Entry((*SWEEP, "epochs", "batch"), at_hand=False),
+    "cores": Entry((*SWEEP, "epochs", "batch", "layer")),
+    "neurons": Entry((*SWEEP, "epochs", "batch", "layer")),
+    "depth": Entry((*SWEEP, "epochs", "batch", "layer")),
+    "epochs": Entry((*SWEEP, "batch", "layer")),
+    "scaling": Entry((*SWEEP, "epochs", "batch", "layer")),
+    "batch": Entry((*SWEEP, "layer", "target")),
+    "strategies": Entry((*SWEEP, "epochs", "batch", "layer", "target")),
+    "flowers": Entry(("epochs", "batch", "hours", "trials", "even_if_busy"), at_hand=False),
+    "layers": Entry(("data", "epochs", "batch", "workers", "on"), at_hand=False),
+    "grid": Entry(("data", "hours", "trials"), at_hand=False),
 }
 
 
