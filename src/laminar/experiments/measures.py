@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from laminar.experiments.record import Trial
+from laminar.experiments.record import Point, Trial
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -14,6 +15,7 @@ class Measure(msgspec.Struct, frozen=True):
     unit: str
     better: Literal["more", "less"]
     timed: bool = False  # it says something only where others were quiet
+    ratios: bool = True  # per cent of it mean something: it has a zero, and does not lie about it
 
 
 MEASURES: Final[dict[str, Measure]] = {
@@ -27,7 +29,7 @@ MEASURES: Final[dict[str, Measure]] = {
     "loss": Measure("loss on the test part", "", "less"),
     "train_accuracy": Measure("accuracy in training, last epoch", "", "more"),
     "train_loss": Measure("loss in training, last epoch", "", "less"),
-    "overfit": Measure("over-fitting: training minus test accuracy, or test minus training loss", "", "less"),
+    "overfit": Measure("over-fitting: training minus test accuracy, or test minus training loss", "", "less", ratios=False),
     "mae": Measure("mean absolute error on the test part", "", "less"),
     "r2": Measure("share of the variance that is explained", "", "more"),
     "epochs": Measure("epochs trained", "", "less"),
@@ -46,10 +48,7 @@ def measure_of(trial: Trial, name: str, target: float | None = None) -> float | 
     if name == "seconds_per_epoch":
         return trial.metrics.get(name, trial.seconds / len(trial.curve) if trial.curve else None)
     if name in ("time_to_target", "steps_to_target"):
-        if target is None:
-            return None
-        point = next((one for one in trial.curve if one.test_accuracy is not None and one.test_accuracy >= target), None)
-        return None if point is None else point.seconds if name == "time_to_target" else float(point.step)
+        return None if target is None else _to_target(trial.curve, target, "seconds" if name == "time_to_target" else "step")
     if name in trial.metrics:
         return trial.metrics[name]
     if last is None:
@@ -66,4 +65,20 @@ def measure_of(trial: Trial, name: str, target: float | None = None) -> float | 
         if last.accuracy is not None and last.test_accuracy is not None:
             return last.accuracy - last.test_accuracy
         return None if last.loss is None or last.test_loss is None else last.test_loss - last.loss
+    return None
+
+
+def _to_target(curve: Sequence[Point], target: float, what: Literal["seconds", "step"]) -> float | None:
+    """Where the line between the tests before and after meets the target: whole epochs are too coarse to count large batches by."""
+    before: Point | None = None
+    for point in curve:
+        if point.test_accuracy is None:
+            continue
+        here = float(getattr(point, what))
+        if point.test_accuracy >= target:
+            if before is None or before.test_accuracy is None:
+                return here
+            share = (target - before.test_accuracy) / (point.test_accuracy - before.test_accuracy)
+            return float(getattr(before, what)) + share * (here - float(getattr(before, what)))
+        before = point
     return None

@@ -303,6 +303,12 @@ def _wait_for_calm(stopped: Callable[[], bool]) -> None:
             return
 
 
+def default_at_once(description: Description, on: str | None) -> int:
+    """One after the other, but on Ray, where time is not measured: there is room for one a core."""
+    on_ray = on is not None and on.partition(":")[0] == "ray"
+    return this_machine().cores if on_ray and not description.timed else 1
+
+
 def all_failed(trials: Sequence[Trial]) -> LaminarError | None:
     """L610 when there are trials and none of them came to an end."""
     counted = [one for one in trials if not one.why_not.startswith(WARM_UP)]

@@ -10,6 +10,7 @@ RULES; `variant` and `than` name variants by some of their settings, and the ben
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -164,14 +165,16 @@ def _bound(wanted: Literal["at least", "at most"]) -> Rule:
 
 
 def _within(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Outcome, str, dict[str, float]]:
-    """In per cent of `than`, the measure lies between `low` and `high`: confirmed if its whole interval does, refuted if none does."""
-    measure, low, high = given.get("measure", "seconds"), float(given["low"]), float(given["high"])
+    """In per cent of `than`, the measure lies between `low` and `high` (or beyond the one that is given): confirmed if its whole interval
+    does, refuted if none does."""
+    measure, low, high = given.get("measure", "seconds"), float(given.get("low", 0.0)), float(given.get("high", math.inf))
     one, other = evidence.one(given["variant"]), evidence.one(given.get("than"))
     if one is None or other is None:
         return "not shown", "no such variant was run", {}
     values, base = evidence.values(one, measure), evidence.values(other, measure)
     words, numbers = _held_against(one, values, other, base, measure)
-    words += f"; {low:g} to {high:g} % was said"
+    said = f"{low:g} to {high:g} %" if low > 0 and high < math.inf else f"at least {low:g} %" if low > 0 else f"at most {high:g} %"
+    words += f"; {said} was said"
     times = ratio(values, base)
     if times is None or times[1] is None or times[1].level < ENOUGH - 1e-9:
         return "not shown", words + ": too few repeats", numbers
