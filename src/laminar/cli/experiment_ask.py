@@ -28,7 +28,7 @@ def ask(verb: str, /, *, quiet: bool, json: bool, **given: Any) -> None:
     if asked.target is not None and not 0 < asked.target < 1:
         raise LaminarError("L008", f"--target {asked.target:g}: an accuracy is above 0 and below 1", hint="--target 0.9")
     if verb == "grid":
-        from laminar.cli.grid_extra import need_grid
+        from laminar.grid.extra import need_grid
 
         need_grid()
     project = open_project()
