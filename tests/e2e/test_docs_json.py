@@ -11,6 +11,7 @@ from docs_console import Session
 from PIL import Image
 
 from laminar.cli.verbs import VERBS
+from laminar.experiments.ready.catalogue import READY
 from tests.e2e.json_shapes import SHAPES, differences
 
 LEAKY = """void kernel(int i, int n, float slope, const float x[n], float y[n]) {
@@ -81,6 +82,7 @@ COMMANDS = {
     "plan check": ["plan check"],
     "init": ["init another"],
     "report": ["report --out report.html"],
+    "experiment sequential": ["experiment sequential --data digits --quick -q"],
     "experiment run": ["experiment run sweep.toml -q", "experiment run sweep.toml -q --repeats 2"],
     "experiment show": ["experiment show rates"],
     "experiment list": ["experiment list"],
@@ -112,6 +114,9 @@ def test_every_verb_with_json_is_described() -> None:
     with_json = {
         verb for verb, (module, _) in VERBS.items() if "json" in __import__(f"laminar.cli.{module}", fromlist=["run"]).run.__annotations__
     }
+    ready = {f"experiment {name}" for name in READY}
+    assert ready <= with_json
+    with_json -= ready - {"experiment sequential"}  # the shape of all of them
     assert {verb.split(" --")[0] for verb in SHAPES} == with_json
     assert set(COMMANDS) == {verb for verb in with_json if not verb.startswith("grid ")}  # those: tests/multi/grid/test_grid_json.py
 
