@@ -55,6 +55,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     own: dict[str, Any] = {}  # … in its own stack alone
     repeats: int = 3
     timed: bool = True
+    warm_up: int | None = None  # as the sweep has it: one where time is measured
     target: float | None = None
     epochs: tuple[dict[str, float], ...] = ()  # published of each epoch of the first choice: "train_accuracy", "seconds"
     notes: tuple[str, ...] = ()
@@ -72,6 +73,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
             set={key: value for key, value in {**({} if ask.at_hand else self.own), **self.fixed, **chosen}.items() if key not in varied},
             repeats=ask.repeats or self.repeats,
             timed=self.timed,
+            warm_up=self.warm_up,
             even_if_busy=ask.even_if_busy,
             measures=list(self.measures),
             target=self.target,

@@ -81,7 +81,17 @@ def run(description: Description, ask: Ask, place: Place, store: Store, emit: Em
                 if trial.variant not in done:
                     files.append_trial(store, description.name, trial)
                     found.append(trial)
+                    emit(_told(description, trial, len(found)))
     return found
+
+
+def _told(description: Description, trial: Trial, done: int) -> Event:
+    """As run.py tells of a trial."""
+    name = next(one.label for one in description.variants if one.id == trial.variant)
+    shown = {"label": name, "repeat": trial.repeat, "outcome": trial.outcome, "seconds": trial.seconds, "metrics": trial.metrics}
+    of = len(description.variants) * description.repeats
+    told = {"event": "experiment", "name": description.name, "done": done, "of": of, "left_seconds": None}
+    return told | {"trial": shown | {"why_not": "", "error": {}}}
 
 
 def _developed(description: Description, ask: Ask, repeat: int, place: Place, emit: Emit, clock: Clock) -> Iterator[Trial]:
