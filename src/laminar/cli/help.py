@@ -25,6 +25,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "evaluate": ("evaluate", "Metrics of a layer on a data set."),
     "predict": ("predict", "What a layer says of images or arrays."),
     "report": ("report", "An HTML page with the layers and their curves."),
+    "experiment report": ("experiment_report", "An experiment as a page, PDF, pictures and CSV: against the benchmark, with intervals."),
     "data show": ("data_show", "What a data set holds: classes, sides, fragments, bytes; and a picture of it."),
     "data sample": ("data_sample", "One random local sample of a data set that is cut into fragments."),
     "data index": ("data_index", "Write the index of a folder of images: what mirrors serve."),
