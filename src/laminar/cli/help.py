@@ -30,6 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "experiment show": ("experiment_show", "What an experiment has shown so far."),
     "experiment list": ("experiment_list", "The experiments of this store."),
     "experiment compare": ("experiment_compare", "Two experiments: what both have tried, the second in per cent of the first."),
+    "experiment report": ("experiment_report", "An experiment as a page, PDF, pictures and CSV: against the benchmark, with intervals."),
     "experiment rm": ("experiment_rm", "Remove an experiment."),
     "experiment sequential": ("experiment_sequential", "One process, epoch by epoch, beside published accuracy and time."),
     "experiment cores": ("experiment_cores", "Cores 1 to 4, as workers and as threads."),
