@@ -14,6 +14,7 @@ class Measure(msgspec.Struct, frozen=True):
     unit: str
     better: Literal["more", "less"]
     timed: bool = False  # it says something only where others were quiet
+    ratios: bool = True  # per cent of it mean something: it has a zero, and does not lie about it
 
 
 MEASURES: Final[dict[str, Measure]] = {
@@ -27,7 +28,7 @@ MEASURES: Final[dict[str, Measure]] = {
     "loss": Measure("loss on the test part", "", "less"),
     "train_accuracy": Measure("accuracy in training, last epoch", "", "more"),
     "train_loss": Measure("loss in training, last epoch", "", "less"),
-    "overfit": Measure("over-fitting: training minus test accuracy, or test minus training loss", "", "less"),
+    "overfit": Measure("over-fitting: training minus test accuracy, or test minus training loss", "", "less", ratios=False),
     "mae": Measure("mean absolute error on the test part", "", "less"),
     "r2": Measure("share of the variance that is explained", "", "more"),
     "epochs": Measure("epochs trained", "", "less"),

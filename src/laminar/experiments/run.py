@@ -131,7 +131,7 @@ class _Go:
     def through(self, at_once: int, trainer: Callable[[], Trainer]) -> list[Trial]:
         threads = [threading.Thread(target=self._work, args=(trainer,), daemon=True) for _ in range(max(1, at_once))]
         deadline = self._deadline()
-        self._tell("experiment")
+        self._tell_end_of(None)
         for thread in threads:
             thread.start()
         try:
@@ -184,7 +184,7 @@ class _Go:
                         self._agenda.add(trial)
                     del self._under_way[_name(one[0])]
                     self._lock.notify_all()
-                self._tell("experiment", trial=trial)
+                self._tell_end_of(trial)
         except BaseException as error:
             with self._lock:
                 self._error = self._error or error
@@ -216,13 +216,13 @@ class _Go:
         described = self._description
         if described.timed and self._disturbed and not self._sweep.even_if_busy:
             _wait_for_calm(lambda: bool(self._stop))
-        self._tell("trial", what=what, label=variant.label)
+        self._emit({"event": "trial", **self._told(), "label": variant.label, "repeat": what.repeat, "warm_up": what.warm_up})
         common: dict[str, Any] = {
             "variant": variant.id,
             "repeat": what.repeat,
             "settings": {} if variant in described.variants else variant.settings,
         }
-        started, begun = time.time(), time.perf_counter()
+        started = time.time()
         try:
             stack = apply(self._file, described, variant, what.repeat, self._sweep.set, warm_up=what.warm_up)
         except LaminarError as error:  # a value that a search proposed
@@ -235,8 +235,16 @@ class _Go:
             "until": what.until,
             "on": self._on,
         }
+        began = [time.perf_counter()]
         readings = [read_now()] if described.timed else []
-        answer = own.ask(asked, self._emit, on_ready=(lambda: readings.append(read_now())) if described.timed else None)
+
+        def ready() -> None:
+            """Only now does the trial begin: a new process has loaded torch."""
+            began.append(time.perf_counter())
+            if described.timed:
+                readings.append(read_now())
+
+        answer = own.ask(asked, self._emit, on_ready=ready)
         busy = 0.0
         if described.timed:
             before, after = readings[-1], read_now()
@@ -244,7 +252,7 @@ class _Go:
         if answer.get("interrupted") or (self._stop and "error" in answer):
             return None
         if "error" in answer:
-            return _failed(common, what, started, time.perf_counter() - begun, answer["error"])
+            return _failed(common, what, started, time.perf_counter() - began[-1], answer["error"])
         found: Mapping[str, Any] = answer.get("done") or answer["stopped"]
         why_not = self._why_not(what, busy, bool(found.get("resumed")))
         self._disturbed = busy > LIMIT
@@ -271,17 +279,29 @@ class _Go:
             return f"others took {busy:.0%} of a core meanwhile"
         return ""
 
-    def _tell(self, event: str, *, what: Next | None = None, label: str = "", trial: Trial | None = None) -> None:
+    def _told(self) -> dict[str, Any]:
+        """How far it is."""
         with self._lock:
-            ahead = self._agenda.left()
-            done = self._agenda.done()
-            left = expected_seconds(ahead, self.trials)
-        told: dict[str, Any] = {"event": event, "name": self._description.name, "done": done, "of": done + len(ahead), "left_seconds": left}
-        if what is not None:
-            told |= {"label": label, "repeat": what.repeat, "warm_up": what.warm_up}
+            ahead, done = self._agenda.left(), self._agenda.done()
+            return {
+                "name": self._description.name,
+                "done": done,
+                "of": done + len(ahead),
+                "left_seconds": expected_seconds(ahead, self.trials),
+            }
+
+    def _tell_end_of(self, trial: Trial | None) -> None:
+        told: dict[str, Any] = {"event": "experiment", **self._told(), "trial": None}
         if trial is not None:
-            told |= {"trial": {"label": self._agenda.variant(trial.variant).label, "repeat": trial.repeat, "outcome": trial.outcome}}
-            told["trial"] |= {"seconds": trial.seconds, "metrics": trial.metrics, "why_not": trial.why_not, "error": trial.error}
+            told["trial"] = {
+                "label": self._agenda.variant(trial.variant).label,
+                "repeat": trial.repeat,
+                "outcome": trial.outcome,
+                "seconds": trial.seconds,
+                "metrics": trial.metrics,
+                "why_not": trial.why_not,
+                "error": trial.error,
+            }
         self._emit(told)
 
 
@@ -301,6 +321,12 @@ def _wait_for_calm(stopped: Callable[[], bool]) -> None:
         time.sleep(SECONDS)
         if compare(before, read_now(), os.getpid()).share <= LIMIT:
             return
+
+
+def default_at_once(description: Description, on: str | None) -> int:
+    """One after the other, but on Ray, where time is not measured: there is room for one a core."""
+    on_ray = on is not None and on.partition(":")[0] == "ray"
+    return this_machine().cores if on_ray and not description.timed else 1
 
 
 def all_failed(trials: Sequence[Trial]) -> LaminarError | None:

@@ -10,6 +10,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from laminar.experiments.axes import told
 from laminar.experiments.intervals import LEVEL, Interval, compare, difference, of_median, ratio
 from laminar.experiments.measures import MEASURES, measure_of
@@ -18,7 +20,21 @@ from laminar.experiments.record import Description, Trial, Variant
 from laminar.experiments.results import Failure, Figure, Judged, Row, Summary, Verdict
 from laminar.experiments.statements import Evidence, judge
 
-__all__ = ["BUSY", "METHOD", "Failure", "Figure", "Interval", "Judged", "Row", "Summary", "Verdict", "summary"]
+__all__ = [
+    "BUSY",
+    "METHOD",
+    "Failure",
+    "Figure",
+    "Interval",
+    "Judged",
+    "Row",
+    "Summary",
+    "Verdict",
+    "counted_trials",
+    "figure",
+    "summary",
+    "values_of",
+]
 
 BUSY: Final = 0.15  # of a core, as plan/profile/busy.py has it
 METHOD: Final = (
@@ -27,15 +43,22 @@ METHOD: Final = (
 )
 
 
+def counted_trials(trials: Sequence[Trial], variant: str) -> list[Trial]:
+    """Those of a variant that count and came to their end, by repeat."""
+    return [one for (id, _), one in sorted(standing(trials).items()) if id == variant and one.outcome == "done" and one.counted]
+
+
+def values_of(trials: Iterable[Trial], measure: str, target: float | None) -> list[float]:
+    return [value for one in trials if (value := measure_of(one, measure, target)) is not None]
+
+
 def summary(description: Description, trials: Sequence[Trial]) -> Summary:
     """Everything that tables and pictures need."""
     known = standing(trials)
     variants = _variants(description, trials)
-    counted = {one.id: [t for (v, _), t in sorted(known.items()) if v == one.id and t.outcome == "done" and t.counted] for one in variants}
+    counted = {one.id: counted_trials(trials, one.id) for one in variants}
     values = {
-        (id, measure): [x for t in some if (x := measure_of(t, measure, description.target)) is not None]
-        for id, some in counted.items()
-        for measure in description.measures
+        (id, measure): values_of(some, measure, description.target) for id, some in counted.items() for measure in description.measures
     }
     measures = tuple(measure for measure in description.measures if any(values[one.id, measure] for one in variants))
     rows = tuple(_row(description, one, trials, known.values(), counted[one.id], measures, values) for one in variants)
@@ -114,12 +137,17 @@ def _row(
 
 
 def _figure(description: Description, variant: Variant, measure: str, values: list[float], base: list[float]) -> Figure:
-    own = variant.id == description.benchmark
+    found = figure(values, None if variant.id == description.benchmark else base, ratios=MEASURES[measure].ratios)
     published = next((one for one in description.published if (one.variant, one.measure) == (variant.id, measure)), None)
+    if published is None:
+        return found
+    return msgspec.structs.replace(found, published=published.value, published_percent=published.percent, source=published.source)
+
+
+def figure(values: list[float], base: list[float] | None, *, ratios: bool = True) -> Figure:
+    """These values, relative to those of the benchmark; `base` is None for the benchmark itself. `ratios`: per cent mean something."""
     low, high = _quartiles(values)
-    times = (1.0, None) if own and min(values) > 0 else None if own else ratio(values, base)
-    apart = (0.0, None) if own else difference(values, base)
-    return Figure(
+    found = Figure(
         n=len(values),
         median=statistics.median(values),
         least=min(values),
@@ -127,14 +155,20 @@ def _figure(description: Description, variant: Variant, measure: str, values: li
         low_quartile=low,
         high_quartile=high,
         interval=of_median(values),
-        verdict="benchmark" if own else compare(values, base),
+        verdict="benchmark",
+        percent=100.0 if ratios and min(values) > 0 else None,
+        difference=0.0,
+    )
+    if base is None:
+        return found
+    times, apart = ratio(values, base) if ratios else None, difference(values, base)
+    return msgspec.structs.replace(
+        found,
+        verdict=compare(values, base),
         percent=None if times is None else 100 * times[0],
         percent_interval=None if times is None or times[1] is None else _times_100(times[1]),
         difference=None if apart is None else apart[0],
         difference_interval=None if apart is None else apart[1],
-        published=None if published is None else published.value,
-        published_percent=published is not None and published.percent,
-        source="" if published is None else published.source,
     )
 
 
