@@ -145,7 +145,7 @@ async function past(layer, tools, cleanUps) {
     const some = entries.filter(e => e.kind === kind).sort((a, b) => a.predicted_seconds - b.predicted_seconds);
     return {name: kind, kind: "points", colour: i, x: some.map(e => 1e3 * e.predicted_seconds), y: some.map(e => 1e3 * e.measured_seconds)};
   });
-  const made = chart({title: "measured", name: "predicted-measured", height: 280, y: {label: "milliseconds a step, against predicted", log: true}, x: {label: "predicted ms", log: true}, series: [...dots, {name: "as predicted", x: [low, high], y: [low, high], colour: 7, dash: "4 4"}]});
+  const made = chart({title: "measured", name: "predicted-measured", height: 280, y: {label: "ms a step", log: true}, x: {label: "predicted ms", log: true}, series: [...dots, {name: "as predicted", x: [low, high], y: [low, high], colour: 7, dash: "4 4"}]});
   cleanUps.push(made.destroy);
   const own = entries.filter(e => e.layer === layer).reverse();
   const shown = (own.length ? own : entries.slice().reverse()).slice(0, 30);
