@@ -19,7 +19,7 @@ from laminar.train.strategies import Downpour, Solo, Sync
 from tests.e2e import chromium
 from tests.e2e.chromium import NARROW, WIDE, Browser
 from tests.pure.dashboard import made_experiment
-from tests.pure.dashboard.visitor import serving
+from tests.pure.dashboard.visitor import Visitor, serving
 from tests.pure.plan.test_price import priced
 
 pytestmark = [
@@ -220,7 +220,14 @@ def test_a_grid_is_shown_as_its_own_server_shows_it(browser: Browser, project: P
     for _ in range(4):
         crowd.turn()
     crowd.hall.book.close()
-    with grid_serving(folder, daemons=False), serving(tmp_path) as dashboard:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with grid_serving(folder, daemons=False) as (server, url), serving(tmp_path) as dashboard, serving(elsewhere, grid=url) as other:
+        visitor = Visitor(other).enter()
+        assert visitor.get("/api/grid").json()["error"]["code"] == "L503", "whoever looks from elsewhere needs a token"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LAMINAR_GRID_TOKEN", server.secrets.view)
+            assert visitor.get("/api/grid").json()["status"]["nodes"]["known"] == 4, "and the one that shows is enough"
         for look, size, dark in (("light", WIDE, False), ("dark", WIDE, True), ("narrow", NARROW, False)):
             browser.look(dark=dark, size=size)
             browser.complaints()

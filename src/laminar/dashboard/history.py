@@ -12,6 +12,7 @@ import math
 import os
 import threading
 from collections import OrderedDict
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -104,20 +105,18 @@ class History:
         """Whole lines."""
         self._at += len(data)
         self._witness = (self._witness + data)[-WITNESS:]
-        lines = data.splitlines()
         try:
-            rows = _STEPS.decode(b"[" + b",".join(line for line in lines if line.strip()) + b"]")
-            paired = zip([line for line in lines if line.strip()], rows, strict=True)
-        except (msgspec.DecodeError, UnicodeDecodeError, ValueError):  # one is damaged, or has a figure that JSON does not know
-            self._one_by_one(lines)
+            rows = _STEPS.decode(b"[" + data[:-1].replace(b"\n", b",") + b"]")
+        except (msgspec.DecodeError, UnicodeDecodeError):  # one is damaged or empty, or has a figure that JSON does not know
+            self._one_by_one(data.split(b"\n"))
             return
-        steps: list[Step] = []
-        for line, row in paired:
-            if row.event == "step":
-                steps.append(row)
-            else:
-                self._keep(msgspec.json.decode(line))
-        self._add(steps)
+        others = [at for at, row in enumerate(rows) if row.event != "step"]
+        if others:
+            lines = data.split(b"\n")
+            for at in others:
+                self._keep(msgspec.json.decode(lines[at]))
+            rows = [row for row in rows if row.event == "step"]
+        self._add(rows)
 
     def _one_by_one(self, lines: list[bytes]) -> None:
         steps: list[Step] = []
@@ -158,15 +157,22 @@ class History:
             column = self._columns[name]
             if end > column.size:
                 column = self._columns[name] = np.resize(column, max(end, 2 * column.size))
-            column[self.steps : end] = [_number(getattr(row, name)) for row in rows]
+            column[self.steps : end] = _floats(list(map(attrgetter(name), rows)))
         newest = np.nanmax(self._columns["t"][self.steps : end], initial=-math.inf)
         if math.isfinite(newest):
             self.last = max(float(newest), self.last or -math.inf)
         self.steps = end
 
 
+def _floats(values: list[Any]) -> NDArray[np.float64]:
+    """None is not a number; a worker is named by one."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except ValueError:
+        return np.array([_number(value) for value in values])
+
+
 def _number(value: str | float | None) -> float:
-    """Workers are named by numbers."""
     if value is None:
         return math.nan
     try:

@@ -19,7 +19,7 @@ import numpy as np
 
 from laminar.core.errors import LaminarError
 from laminar.dashboard.judgement import VALUES, Answered, Judged, Judgement, groups, judged, rows_of
-from laminar.data.contact_sheet import tile
+from laminar.data.contact_sheet import tile_of
 from laminar.parallel.crew import die_with
 
 MOST: Final = 10_000  # samples that are asked about …
@@ -93,7 +93,7 @@ def shown(sample: Any) -> tuple[str | None, list[float]]:
     """A sample as a picture, if it looks like one; else its first values."""
     if sample.ndim == 3 and min(sample.shape[1:]) >= 4:
         file = io.BytesIO()
-        tile(sample).save(file, format="PNG")
+        tile_of(sample).save(file, format="PNG")
         return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode(), []
     return None, [float(value) for value in np.ravel(sample)[:VALUES]]
 

@@ -14,7 +14,7 @@ from laminar.dashboard.runs import Run
 from laminar.dashboard.tree import Row, rows
 from laminar.stack.plan import plan
 from laminar.stack.project import Project
-from laminar.stack.read import StackFile, parent_of
+from laminar.stack.read import StackFile, parents_of
 from laminar.stack.show import inherited
 from laminar.store.drivers import masked_text
 from laminar.store.manifest import Manifest, TensorRef
@@ -71,8 +71,9 @@ def overview(project: Project, store: Store) -> Overview:
     found: dict[str, Layer] = {}
     held: dict[str, str] = {}  # id -> the ref that shows it
     manifests: dict[str, Manifest] = {}
+    parents = parents_of(file.spec) if file else {}
     for ref in refs:
-        found[ref], manifest = _layer(store, ref, file if ref in written else None, tags)
+        found[ref], manifest = _layer(store, ref, ref in written, _below(store, ref, parents) if ref in written else (None, None), tags)
         if manifest is not None:
             manifests[ref] = manifest
             held.setdefault(manifest.id, ref)
@@ -92,7 +93,9 @@ def overview(project: Project, store: Store) -> Overview:
     )
 
 
-def _layer(store: Store, ref: str, file: StackFile | None, tags: dict[str, list[str]]) -> tuple[Layer, Manifest | None]:
+def _layer(
+    store: Store, ref: str, written: bool, standing: tuple[str | None, str | None], tags: dict[str, list[str]]
+) -> tuple[Layer, Manifest | None]:
     stack, name = ref.split("/", 1)
     lost, manifest, history, cursor = "", None, 0, -1
     try:
@@ -104,16 +107,15 @@ def _layer(store: Store, ref: str, file: StackFile | None, tags: dict[str, list[
     below = inherited(store, manifest) if manifest else set()
     tensors = list(manifest.tensors.values()) if manifest else []
     own = [t for t in tensors if t.digest not in below]
-    stands_on, origin = _below(file, store, name, stack) if file else (None, None)
     layer = Layer(
         ref=ref,
         name=name,
         stack=stack,
-        written=file is not None,
+        written=written,
         id=manifest.id if manifest else None,
         lost=lost,
-        stands_on=stands_on,
-        origin=origin,
+        stands_on=standing[0],
+        origin=standing[1],
         metrics=manifest.metrics if manifest else {},
         added=_bytes(own),
         whole=_bytes(tensors),
@@ -136,13 +138,13 @@ def _bytes(tensors: list[TensorRef]) -> int:
     return sum(byte_size(t.dtype, t.shape) for t in tensors)
 
 
-def _below(file: StackFile, store: Store, name: str, stack: str) -> tuple[str | None, str | None]:
+def _below(store: Store, ref: str, parents: dict[str, str | None]) -> tuple[str | None, str | None]:
     """The ref that a layer of the file stands on; or, where that is a tag, an id or a remote's, how the file says it."""
-    spec = file.spec.layer[file.layer_index(name)]
-    parent = parent_of(file.spec, spec)
+    stack, name = ref.split("/", 1)
+    parent = parents[name]
     if parent is None:
         return None, None
-    if any(layer.name == parent for layer in file.spec.layer):
+    if parent in parents:
         return f"{stack}/{parent}", None
     if "/" in parent and "#" not in parent:
         try:

@@ -7,6 +7,7 @@ record says so, and otherwise is what its last event tells: failed, interrupted,
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from typing import Any, Final, Literal, final
 
@@ -68,9 +69,14 @@ class RunList:
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[object, Run]] = {}
+        self._lock = threading.Lock()
 
     def all(self, store: Store) -> list[Run]:
         """Live ones first, then the newest."""
+        with self._lock:  # who asks while another reads them gets what that one read
+            return self._all(store)
+
+    def _all(self, store: Store) -> list[Run]:
         living = living_runs(store)
         found: dict[Path, tuple[object, Run]] = {}
         try:
@@ -85,32 +91,51 @@ class RunList:
         return sorted((run for _, run in found.values()), key=lambda run: (run.state != "live", -(run.last or 0.0), run.run))
 
 
+class _Build(msgspec.Struct):
+    """What is looked at of a finished run's build record."""
+
+    key: str | None = None
+    id: str | None = None
+    stack: str | None = None
+    name: str | None = None
+    spec: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
+    seconds: float | None = None
+
+
+class _Finished(msgspec.Struct):
+    record: _Build = msgspec.field(default_factory=_Build)
+
+
+_FINISHED: Final = msgspec.json.Decoder(_Finished)
+
+
 def read_run(folder: Path, *, live: bool) -> Run:
     about = _about(folder / "run.json")
     done = _finished(folder / FINISHED)
-    first, last = _ends(folder / EVENTS)
+    record = done.record if done is not None else _Build()
+    first, last = _ends(folder / EVENTS, record.metrics != {})
     start = next((e for e in first if e.get("event") in ("start", "resume")), {})
     state, why = _state(done is not None, live, last)
     latest: Event = {}
     for event in last:
         latest |= {name: event[name] for name in ("step", "epoch", "t") if is_figure(event.get(name))}
-    record = done["record"] if done else {}
-    figures = table_of(record, "metrics") or next((found for e in reversed(last) if (found := table_of(e, "test"))), {})
-    train = record.get("spec", {}).get("train", {}) if record else {}
+    figures = record.metrics or next((told for e in reversed(last) if (told := table_of(e, "test"))), {})
+    train = record.spec.get("train")
     strategy = train.get("strategy") if isinstance(train, dict) else None
     started = start.get("t") if is_figure(start.get("t")) else None
     ended = latest.get("t")
     return Run(
         run=folder.name,
-        stack=record.get("stack") or about.get("stack"),
-        layer=record.get("name") or about.get("layer"),
-        key=record.get("key") or about.get("key"),
-        id=record.get("id"),
+        stack=record.stack or about.get("stack"),
+        layer=record.name or about.get("layer"),
+        key=record.key or about.get("key"),
+        id=record.id,
         state=state,
         why=why,
         started=started,
         last=ended,
-        seconds=record.get("seconds") or (ended - started if ended is not None and started is not None else None),
+        seconds=record.seconds or (ended - started if ended is not None and started is not None else None),
         step=_whole(latest.get("step")),
         steps=_whole(start.get("steps")),
         epoch=_whole(latest.get("epoch")),
@@ -156,16 +181,19 @@ def _about(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _finished(path: Path) -> dict[str, Any] | None:
+def _finished(path: Path) -> _Finished | None:
     try:
-        content = records.read(path)
-    except (LaminarError, OSError):
-        return {"record": {}}  # damaged, but it was there
-    return content if content is None or isinstance(content.get("record"), dict) else {"record": {}}
+        content = records.read_body(path)
+        return None if content is None else _FINISHED.decode(content)
+    except (LaminarError, OSError, msgspec.DecodeError):
+        return _Finished()  # damaged, but it was there
 
 
-def _ends(path: Path) -> tuple[list[Event], list[Event]]:
-    """The first events and the last ones, as far as a few kilobytes go."""
+def _ends(path: Path, tested: bool) -> tuple[list[Event], list[Event]]:
+    """The first events and the last ones: as few as tell where the run stands, out of a few kilobytes.
+
+    `tested`: how good the layer is, is known already, so no epoch is looked for.
+    """
     try:
         with open(path, "rb") as file:
             head = file.read(HEAD)
@@ -175,17 +203,24 @@ def _ends(path: Path) -> tuple[list[Event], list[Event]]:
     except OSError:
         return [], []
     lines = end[: end.rfind(b"\n") + 1].splitlines()
-    return _events(head[: head.rfind(b"\n") + 1].splitlines()), _events(lines[1:] if size > END else lines)
+    last: list[Event] = []
+    wanted = {"step", "epoch", "t"} | (set() if tested else {"test"})
+    for line in reversed(lines[1:] if size > END else lines):
+        event = _event(line)
+        if event is not None:
+            last.insert(0, event)
+            wanted -= event.keys()
+            if not wanted:
+                break
+    first = (_event(line) for line in head[: head.rfind(b"\n") + 1].split(b"\n", 4)[:4])
+    return [event for event in first if event is not None], last
 
 
-def _events(lines: list[bytes]) -> list[Event]:
-    found = []
-    for line in lines:
-        try:
-            found.append(msgspec.json.decode(line, type=dict[str, Any]))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-    return found
+def _event(line: bytes) -> Event | None:
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _facts(path: Path) -> tuple[int, int]:

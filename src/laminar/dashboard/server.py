@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import mimetypes
+import threading
 from collections.abc import Callable
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -18,9 +20,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from laminar import __version__
+from laminar.core.errors import LaminarError
 from laminar.dashboard.answer import get
 from laminar.dashboard.context import Context
 from laminar.dashboard.gate import Gate
+from laminar.dashboard.layers import overview
 from laminar.dashboard.live import live
 from laminar.dashboard.pages import PAGES
 from laminar.grid.server.listening import Listening, listen
@@ -57,6 +61,7 @@ class Dashboard:
             server_header=False,
             timeout_graceful_shutdown=2,
         )
+        threading.Thread(target=self._warm, name="warm", daemon=True).start()
         self._server = Listening(config, ready, self._let_go)
         self._server.run(sockets=[self._socket])
 
@@ -69,6 +74,12 @@ class Dashboard:
     def close(self) -> None:
         """Of one that was not run."""
         self._socket.close()
+
+    def _warm(self) -> None:
+        """Read what the first page will ask for, before it asks: what was read once stays in memory while its file is the same."""
+        with contextlib.suppress(LaminarError, OSError):  # the page will say it
+            overview(self.context.project(), self.context.store())
+            self.context.runs.all(self.context.store())
 
     def _let_go(self) -> None:
         self._ending.set()  # looked at several times a second by whoever waits for news

@@ -14,7 +14,7 @@ from laminar.core.errors import LaminarError
 from laminar.stack import parents
 from laminar.stack.in_words import in_words
 from laminar.stack.key import changes, inputs_of, key_of
-from laminar.stack.read import StackFile, bottom_up, parent_of
+from laminar.stack.read import StackFile, bottom_up, parents_of
 from laminar.stack.specs import LayerSpec
 from laminar.store.manifest import BuildRecord
 from laminar.store.runs import APART, FINISHED
@@ -45,8 +45,9 @@ class Step:
 def plan(file: StackFile, store: Store, *, targets: list[str] | None = None, force: bool = False) -> list[Step]:
     """Every layer to visit, bottom up. `force` is for the named targets, or for all layers when none are named."""
     steps: dict[str, Step] = {}
+    named = parents_of(file.spec)
     for layer in bottom_up(file, targets):
-        parent_name = parent_of(file.spec, layer)
+        parent_name = named[layer.name]
         below = steps.get(parent_name) if parent_name else None
         if below is not None and below.action == "build":
             inputs_of(file, layer, None, fingerprint_folder(store))  # its mistakes are seen now, not when the layers below are trained

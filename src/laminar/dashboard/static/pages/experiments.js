@@ -55,7 +55,7 @@ function drawn(told, state, tools, made) {
   found.push(figures(told, title, state, tools), pictures(told, title, state, tools, made), lines(told, title, state, tools, made), failures(summary, tools));
   found.push(el("section", {class: "panel"}, el("h2", {}, "How it was done"), el("p", {}, summary.method), summary.notes.map(note => el("p", {class: "mute"}, note)), machine(description.machine, el),
     el("p", {}, "As a page of its own, with everything in it:"), command(`laminar experiment report ${summary.name} --html ${summary.name}.html`)));
-  return found.filter(Boolean);
+  return found.flat().filter(Boolean);
 }
 
 function machine(facts, el) {
@@ -109,7 +109,7 @@ function pictures(told, title, state, {el, format, chart}, made) {
     made.push(picture.destroy);
     return picture.node;
   });
-  const axis = description.axes.find(a => new Set(summary.rows.map(r => r.settings[a.name])).size > 2 && summary.rows.every(r => typeof r.settings[a.name] === "number"));
+  const along = [], axis = description.axes.find(a => new Set(summary.rows.map(r => r.settings[a.name])).size > 2 && summary.rows.every(r => typeof r.settings[a.name] === "number"));
   if (axis) for (const m of summary.measures.slice(0, 3)) {
     const groups = new Map();
     for (const r of summary.rows) if (r.figures[m]) {
@@ -120,9 +120,9 @@ function pictures(told, title, state, {el, format, chart}, made) {
     const log = Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) >= 16;
     const picture = chart({title: title(m), name: m, height: 230, x: {label: axis.name, log}, y: {format: v => amount(v, summary.units[m], format)}, series: [...groups].slice(0, MOST).map(([name, points]) => { points.sort((a, b) => a[0] - b[0]); return {name, kind: "both", x: points.map(p => p[0]), y: points.map(p => p[1])}; })});
     made.push(picture.destroy);
-    plots.push(picture.node);
+    along.push(picture.node);
   }
-  return el("div", {class: "plots"}, plots);
+  return [el("div", {class: "plots"}, plots), along.length ? el("div", {class: "plots"}, along) : null];
 }
 
 function lines(told, title, state, {el, chart, format}, made) {

@@ -54,7 +54,7 @@ function answer(told, query, tools, cleanUps) {
     const choose = () => { number = i; details(); };
     return el("tr", {tabindex: 0, class: "opens", onclick: choose, onkeydown: e => { if (e.key === "Enter") choose(); }, "aria-label": `plan ${i + 1}: ${plan.name}`},
       el("td", {class: "n"}, i + 1),
-      el("td", {class: "strategy"}, el("code", {class: "clamp", title: plan.name}, plan.name), " ", i === told.chosen ? badge("chosen", "good") : null, plan.same_result ? null : badge("other result", "warn", "learns something else than one process does")),
+      el("td", {class: "strategy"}, el("div", {class: "named"}, el("code", {class: "clamp", title: plan.name}, plan.name), i === told.chosen ? badge("chosen", "good") : null, plan.same_result ? null : badge("other result", "warn", "learns something else than one process does"))),
       el("td", {class: "n wide-only"}, format.count(plan.batch)),
       el("td", {class: "n"}, ms(plan.step_seconds), plan.measured_seconds !== null ? el("div", {class: "mute little"}, `measured ${ms(plan.measured_seconds)}`) : null),
       el("td", {}, el("div", {class: "to-target"}, el("div", {class: "bar-line"}, el("span", {class: "bar-fill", style: {width: `${Math.max(0.5, (100 * plan.seconds_to_target) / longest)}%`}}, parts(plan.spent, el))), el("span", {class: "n"}, format.seconds(plan.seconds_to_target)))),
@@ -145,12 +145,12 @@ async function past(layer, tools, cleanUps) {
     const some = entries.filter(e => e.kind === kind).sort((a, b) => a.predicted_seconds - b.predicted_seconds);
     return {name: kind, kind: "points", colour: i, x: some.map(e => 1e3 * e.predicted_seconds), y: some.map(e => 1e3 * e.measured_seconds)};
   });
-  const made = chart({title: "measured", name: "predicted-measured", height: 280, y: {label: "milliseconds a step, against predicted", log: true}, x: {label: "predicted ms", log: true}, series: [...dots, {name: "as predicted", x: [low, high], y: [low, high], colour: 7, dash: "4 4"}]});
+  const made = chart({title: "measured", name: "predicted-measured", height: 280, y: {label: "ms a step", log: true}, x: {label: "predicted ms", log: true}, series: [...dots, {name: "as predicted", x: [low, high], y: [low, high], colour: 7, dash: "4 4"}]});
   cleanUps.push(made.destroy);
   const own = entries.filter(e => e.layer === layer).reverse();
   const shown = (own.length ? own : entries.slice().reverse()).slice(0, 30);
   const wrong = e => { const part = e.predicted_seconds / e.measured_seconds - 1; return badge(`${part > 0 ? "+" : "−"}${Math.round(100 * Math.abs(part))} %`, Math.abs(part) < 0.15 ? "good" : Math.abs(part) < 0.4 ? "warn" : "bad"); };
-  const sum = `${format.many(check.count, "prediction")}, wrong by ${format.percent(check.median)} in the middle and ${format.percent(check.maximum)} at most` + (check.tau === null ? "" : `; order of plans: Kendall's tau ${check.tau.toFixed(2)} over ${format.many(check.jobs, "job")} (1 is the right order)`);
+  const sum = `${format.many(check.count, "prediction")}, wrong by ${Math.round(100 * check.median)} % in the middle and ${Math.round(100 * check.maximum)} % at most` + (check.tau === null ? "" : `; order of plans: Kendall's tau ${check.tau.toFixed(2)} over ${format.many(check.jobs, "job")} (1 is the right order)`);
   return el("section", {class: "panel"}, el("h2", {}, "Predicted against measured"), el("p", {class: "mute"}, `${sum}. From the ledger ${told.path}.`),
     check.warning ? el("p", {}, badge("careful", "warn"), " ", check.warning) : null,
     el("div", {class: "two"}, made.node, table([
