@@ -229,15 +229,20 @@ def test_code_is_kept_and_made_again_if_it_is_spoilt(tmp_path: Any, monkeypatch:
     assert not [one for one in tmp_path.rglob("*") if one.name.endswith(".tmp")]
 
 
+def shared_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laminar.kernels.compile.native.LEAST", 0.0)
+    monkeypatch.setattr("laminar.kernels.compile.pool.ALONE", 0.0)
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_give_the_same(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laminar.kernels.compile.native.ALONE", 0.0)
+    shared_always(monkeypatch)
     both(PRODUCT, 30 * 40, (SCALAR, BLOCKS), threads, a=numbers(30, 9), b=numbers(9, 40, seed=1), c=np.zeros((30, 40), "float32"))
     both(LEAKY, None, (LANES,), threads, x=numbers(1001), slope=0.1)
 
 
 def test_the_first_failure_of_several_threads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laminar.kernels.compile.native.ALONE", 0.0)
+    shared_always(monkeypatch)
     source = "void kernel(int i, int n, const int at[n], int y[n]) { y[i] = at[at[i]]; }"
     at = np.zeros(100_000, "int32")
     at[5:] = -1

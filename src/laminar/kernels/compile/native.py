@@ -28,7 +28,7 @@ from laminar.kernels.compile.entry import RUN, Watch
 from laminar.kernels.compile.grid import Shape
 from laminar.kernels.compile.host import host, linked, object_code
 from laminar.kernels.compile.plan import independent, local_bytes, planned
-from laminar.kernels.compile.pool import CLAIM, Job, pool
+from laminar.kernels.compile.pool import CLAIM, LEAST, Status, pool
 from laminar.kernels.compile.pool import MOST as MOST_THREADS
 from laminar.kernels.compile.sizes import size_number
 from laminar.kernels.compile.space import Space
@@ -55,25 +55,11 @@ from laminar.kernels.language.types import converted
 Array: TypeAlias = np.ndarray[Any, Any]
 Scalar: TypeAlias = int | float | bool
 
-ALONE: Final = 100e-6  # seconds: shorter jobs are the caller's alone
-CALL: Final = 2e-6  # seconds that a call takes that does nothing
+CALL: Final = 1e-6  # seconds that a call takes that does nothing
 CHUNKS: Final = 16  # of each thread
+SHORTEST: Final = 2e-6  # seconds of a chunk: to claim one costs a twentieth of that
 MOST_LOCAL: Final = 2 << 20  # bytes of all local arrays of an instance
 REMEMBERED: Final = 256  # calls that were found to fit
-
-
-class Status(ctypes.Structure):
-    """The first failure, if any."""
-
-    _fields_ = [
-        ("kind", ctypes.c_int32),
-        ("line", ctypes.c_int32),
-        ("column", ctypes.c_int32),
-        ("unused", ctypes.c_int32),
-        ("instance", ctypes.c_int64),
-        ("index", ctypes.c_int64),
-        ("size", ctypes.c_int64),
-    ]
 
 
 _RUN: Final = ctypes.CFUNCTYPE(
@@ -156,7 +142,7 @@ class Native:
         if count == 0:
             return lambda: None
         if threads > 1 and self.independent:
-            return lambda: self._together(pointers, slots, values, count, min(threads, MOST_THREADS))
+            return self._together(pointers, slots, values, count, min(threads, MOST_THREADS))
         status, call = Status(), self._call
         place = ctypes.addressof(status)
 
@@ -166,27 +152,45 @@ class Native:
 
         return alone
 
-    def _together(self, pointers: Any, slots: Any, values: Sequence[Scalar], count: int, threads: int) -> None:
-        """The caller begins alone, to see how long it would take; what is worth it is shared."""
-        all_ = (Status * threads)()
-        job = Job(self._claim, 0, count, count, count, ctypes.addressof(pointers), ctypes.addressof(slots), ctypes.addressof(all_))
-        job.size = ctypes.sizeof(Status)
-        unit = self._unit(values, count)
-        job.chunk = chunk = max(-(-count // (threads * CHUNKS) // unit) * unit, unit)
-        begun, start = 0, time.perf_counter()
-        if self._pace * count < ALONE:
-            begun = min(chunk, count)
-            if self._call(0, begun, count, pointers, slots, ctypes.addressof(all_[0])):
-                self.fail(all_[0])
-            self._pace = max(time.perf_counter() - start - CALL, 0.0) / begun
-        job.following, left = begun, count - begun
-        alone = self._pace * left < ALONE
-        if left > 0 and (alone or not pool().run(job, min(threads - 1, -(-left // chunk) - 1))):
-            self._call(begun, count, count, pointers, slots, ctypes.addressof(all_[0]))
-            self._pace = max(time.perf_counter() - start - CALL, 0.0) / count
-        bad = [one for one in all_ if one.kind]
-        if bad:
-            self.fail(min(bad, key=lambda one: int(one.instance)))
+    def _together(self, pointers: Any, slots: Any, values: Sequence[Scalar], count: int, threads: int) -> Callable[[], None]:
+        """What is worth it is shared. As long as nobody knows, the caller begins alone, to see how long it would take."""
+        unit, status, call = self._unit(values, count), Status(), self._call
+        place, arrays, slots_at = ctypes.addressof(status), ctypes.addressof(pointers), ctypes.addressof(slots)
+
+        def whole(instances: float) -> int:
+            return max(-(-int(instances) // unit) * unit, unit)
+
+        first = whole(count / (threads * CHUNKS))
+
+        def alone(begin: int, end: int) -> None:
+            start = time.perf_counter()
+            if call(begin, end, count, pointers, slots, place):
+                self.fail(status)
+            self._pace = max(time.perf_counter() - start - CALL, 1e-9) / (end - begin)
+
+        def together() -> None:
+            begun = 0
+            if not self._pace:
+                begun = min(first, count)
+                alone(0, begun)
+            left, pace = count - begun, self._pace
+            if pace * left < LEAST:
+                if left:
+                    alone(begun, count)
+                return
+            part = -(-left // (threads * unit)) * unit
+            chunk = first if pace * first > SHORTEST else whole(SHORTEST / pace)
+            start = time.perf_counter()
+            failures = pool().run(self._claim, arrays, slots_at, begun, count, part, chunk, min(threads, -(-left // part)), pace * left)
+            if failures is None:
+                alone(begun, count)
+            elif failures:
+                self.fail(min(failures, key=lambda one: int(one.instance)))
+            else:  # a first look may have been at cold memory, or disturbed
+                self._pace = min(pace, (time.perf_counter() - start) * threads / left)
+
+        together.holds = (pointers, slots, status)  # type: ignore[attr-defined]  # what the code is told addresses of
+        return together
 
     def _unit(self, values: Sequence[Scalar], count: int) -> int:
         """Instances that are best run together."""
