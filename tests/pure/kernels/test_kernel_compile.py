@@ -12,6 +12,7 @@ from laminar.core.errors import LaminarError
 from laminar.kernels.arguments import arguments
 from laminar.kernels.compile.boxes import Plan
 from laminar.kernels.compile.grid import Shape
+from laminar.kernels.compile.instrumented import instrumented
 from laminar.kernels.compile.native import Native, Options, compiled
 from laminar.kernels.emulate.run import emulate
 from laminar.kernels.language.kernel import read_kernel
@@ -230,8 +231,8 @@ def test_code_is_kept_and_made_again_if_it_is_spoilt(tmp_path: Any, monkeypatch:
 
 
 def shared_always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laminar.kernels.compile.native.LEAST", 0.0)
-    monkeypatch.setattr("laminar.kernels.compile.pool.ALONE", 0.0)
+    monkeypatch.setattr("laminar.kernels.compile.together.LEAST", 0.0)
+    monkeypatch.setattr("laminar.kernels.compile.together.ALONE", 0.0)
 
 
 @pytest.mark.parametrize("threads", [2, 3])
@@ -261,3 +262,19 @@ def test_values_beyond_their_type() -> None:
     y = np.zeros(4, "float32")
     compiled(read_kernel(LEAKY)).run([-np.ones(4, "float32"), y], [1e300], 4)
     assert np.isneginf(y).all()
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4, 15])
+@pytest.mark.parametrize("count", [1023, 1024, 5001])
+def test_arrays_that_begin_within_a_line_of_the_cache(offset: int, count: int) -> None:
+    memory = [np.zeros(count + 32, "float32") for _ in range(2)]
+    x, y = (one[(-one.ctypes.data // 4) % 16 + offset :][:count] for one in memory)
+    x[:] = numbers(count)
+    kernel = read_kernel(LEAKY)
+    for threads in (1, 2):
+        y[:] = 7
+        compiled(kernel).run([x, y], [0.1], count, threads)
+        assert np.array_equal(y, np.where(x < 0, np.float32(0.1) * x, x))
+        assert np.count_nonzero(memory[1]) == np.count_nonzero(y)  # and nothing beside it
+    counted = instrumented(kernel, {"x": x, "y": np.zeros_like(x)}, {"slope": 0.1}, count)
+    assert counted.counts["global"].reads == counted.counts["global"].writes == count

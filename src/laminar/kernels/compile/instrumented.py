@@ -15,12 +15,12 @@ import numpy as np
 
 from laminar.kernels.arguments import Value, shape_of
 from laminar.kernels.compile import cache
+from laminar.kernels.compile.board import Status
 from laminar.kernels.compile.body import ENDLESS
 from laminar.kernels.compile.entry import SHADOWS, STATUS, Watch
 from laminar.kernels.compile.host import host, object_code
 from laminar.kernels.compile.native import Native, accesses, check_small, text_of
 from laminar.kernels.compile.plan import independent, planned
-from laminar.kernels.compile.pool import Status
 from laminar.kernels.compile.regions import Regions
 from laminar.kernels.compile.space import Space
 from laminar.kernels.emulate.report import Access, Register, Report

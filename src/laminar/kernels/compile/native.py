@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias, final
@@ -21,6 +20,8 @@ import numpy as np
 from laminar.core.errors import LaminarError
 from laminar.kernels.arguments import DTYPES, shape_of
 from laminar.kernels.compile import cache
+from laminar.kernels.compile.board import CLAIM, Status
+from laminar.kernels.compile.board import MOST as MOST_THREADS
 from laminar.kernels.compile.body import OUTSIDE
 from laminar.kernels.compile.boxes import Plan
 from laminar.kernels.compile.build import built
@@ -28,10 +29,9 @@ from laminar.kernels.compile.entry import RUN, Watch
 from laminar.kernels.compile.grid import Shape
 from laminar.kernels.compile.host import host, linked, object_code
 from laminar.kernels.compile.plan import independent, local_bytes, planned
-from laminar.kernels.compile.pool import CLAIM, LEAST, Status, pool
-from laminar.kernels.compile.pool import MOST as MOST_THREADS
 from laminar.kernels.compile.sizes import size_number
 from laminar.kernels.compile.space import Space
+from laminar.kernels.compile.together import Pace, Shared
 from laminar.kernels.emulate.findings import HINTS
 from laminar.kernels.language.contract import contracted
 from laminar.kernels.language.digest import digest
@@ -55,9 +55,6 @@ from laminar.kernels.language.types import converted
 Array: TypeAlias = np.ndarray[Any, Any]
 Scalar: TypeAlias = int | float | bool
 
-CALL: Final = 1e-6  # seconds that a call takes that does nothing
-CHUNKS: Final = 16  # of each thread
-SHORTEST: Final = 2e-6  # seconds of a chunk: to claim one costs a twentieth of that
 MOST_LOCAL: Final = 2 << 20  # bytes of all local arrays of an instance
 REMEMBERED: Final = 256  # calls that were found to fit
 
@@ -99,7 +96,7 @@ class Native:
         self._written = [place for place, one in enumerate(kernel.arrays) if one.mode != "in"]
         self._fits: set[object] = set()
         self._space: Space | None = None
-        self._pace = 0.0  # seconds for an instance, as measured last
+        self._pace = Pace()
 
     def run(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int, threads: int = 1) -> None:
         """Arrays and values in the order of the kernel's parameters; outputs are changed in place. Raises L702, L703, L704."""
@@ -142,7 +139,8 @@ class Native:
         if count == 0:
             return lambda: None
         if threads > 1 and self.independent:
-            return self._together(pointers, slots, values, count, min(threads, MOST_THREADS))
+            shared = Shared(self._call, self._claim, self.fail, self._pace)
+            return shared.bound(pointers, slots, self._unit(values, count), count, min(threads, MOST_THREADS))
         status, call = Status(), self._call
         place = ctypes.addressof(status)
 
@@ -151,46 +149,6 @@ class Native:
                 self.fail(status)
 
         return alone
-
-    def _together(self, pointers: Any, slots: Any, values: Sequence[Scalar], count: int, threads: int) -> Callable[[], None]:
-        """What is worth it is shared. As long as nobody knows, the caller begins alone, to see how long it would take."""
-        unit, status, call = self._unit(values, count), Status(), self._call
-        place, arrays, slots_at = ctypes.addressof(status), ctypes.addressof(pointers), ctypes.addressof(slots)
-
-        def whole(instances: float) -> int:
-            return max(-(-int(instances) // unit) * unit, unit)
-
-        first = whole(count / (threads * CHUNKS))
-
-        def alone(begin: int, end: int) -> None:
-            start = time.perf_counter()
-            if call(begin, end, count, pointers, slots, place):
-                self.fail(status)
-            self._pace = max(time.perf_counter() - start - CALL, 1e-9) / (end - begin)
-
-        def together() -> None:
-            begun = 0
-            if not self._pace:
-                begun = min(first, count)
-                alone(0, begun)
-            left, pace = count - begun, self._pace
-            if pace * left < LEAST:
-                if left:
-                    alone(begun, count)
-                return
-            part = -(-left // (threads * unit)) * unit
-            chunk = first if pace * first > SHORTEST else whole(SHORTEST / pace)
-            start = time.perf_counter()
-            failures = pool().run(self._claim, arrays, slots_at, begun, count, part, chunk, min(threads, -(-left // part)), pace * left)
-            if failures is None:
-                alone(begun, count)
-            elif failures:
-                self.fail(min(failures, key=lambda one: int(one.instance)))
-            else:  # a first look may have been at cold memory, or disturbed
-                self._pace = min(pace, (time.perf_counter() - start) * threads / left)
-
-        together.holds = (pointers, slots, status)  # type: ignore[attr-defined]  # what the code is told addresses of
-        return together
 
     def _unit(self, values: Sequence[Scalar], count: int) -> int:
         """Instances that are best run together."""
