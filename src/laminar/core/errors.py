@@ -105,6 +105,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "L703": "a kernel that does something wrong as it runs",
     "L704": "a kernel that does not end",
     "L705": "a kernel without a derivative",
+    "L706": "a kernel that is not here",
     # ours
     "L900": "a bug in Laminar",
 }

@@ -28,8 +28,15 @@ from laminar.train.evaluate import predict as predict_arrays
 def load_model(store: Store, id: str, root: Path | None) -> nn.Module:
     """The model of a layer in eval mode: from its graph, which is exactly what was trained, or from code where it has none."""
     manifest = store.layer(id)
-    model = from_graph(store, manifest) if manifest.graph.eval is not None else remake(store, manifest, root)[0]
-    return model.eval()
+    if manifest.graph.eval is None:
+        return remake(store, manifest, root)[0].eval()
+    try:
+        return from_graph(store, manifest, root).eval()
+    except LaminarError as error:
+        if error.code != "L706":
+            raise
+        # a kernel that lies elsewhere, or has no file: the project's code may know of it
+        return remake(store, manifest, root)[0].eval()
 
 
 @dataclass(frozen=True)
