@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from laminar.core.errors import LaminarError
-from laminar.experiments.files import append_trial, write_description
+from laminar.experiments.files import append_trial, read_trials, write_description
 from laminar.experiments.report import write_report
 from laminar.store.store import Store
-from tests.pure.experiments.made_up_experiments import one_variant
+from tests.pure.experiments.made_up_experiments import nasty, one_variant
 
 
 @pytest.fixture
@@ -32,6 +32,18 @@ def test_what_is_asked_for_is_written(store: Store, tmp_path: Path) -> None:
     assert names == sorted(["r.html", "r.pdf", "r/curves.csv", "r/summary.csv", "r/trials.csv", *pictures])
     assert sorted(written.files) == sorted(out / name for name in names)
     assert len(written.view.done) == 3
+
+
+def test_metrics_that_are_no_numbers_can_be_kept_and_read_again(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store", create=True)
+    description, trials = nasty()
+    write_description(store, description)
+    for one in trials:
+        append_trial(store, description.name, one)
+    found = read_trials(store, description.name)
+    assert len(found) == len(trials)
+    assert found[3].metrics == {}
+    assert found[2].curve[-1].test_accuracy is None
 
 
 def test_a_wrong_name_is_told_the_nearest(store: Store, tmp_path: Path) -> None:
