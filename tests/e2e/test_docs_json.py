@@ -87,6 +87,7 @@ COMMANDS = {
     "experiment show": ["experiment show rates"],
     "experiment list": ["experiment list"],
     "experiment compare": ["experiment compare rates rates"],
+    "experiment report": ["experiment report rates --html rates.html --csv", "experiment report rates"],
     "experiment rm": ["experiment rm rates"],
     "data show": ["data show even", "data show sheets", "data show sheets --no-sheet"],
     "data sample": ["data sample sheets", "data sample sheets --seed 3 --per-class 2"],

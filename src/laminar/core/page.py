@@ -21,7 +21,7 @@ DARK: Final = {
 _LOOK: Final = """\
 * { box-sizing: border-box; }
 body { font: 15px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; margin: 0; background: var(--back); color: var(--text); }
-main { max-width: 66rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
+main { max-width: 70rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .3rem; text-wrap: balance; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .7rem; } h3 { font-size: 1rem; margin: 0 0 .3rem; }
 h1, h2, h3, p, li, dd, caption, figcaption, summary { overflow-wrap: anywhere; }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -77,6 +78,15 @@ def read_trials(store: Store, name: str) -> list[Trial]:
     return trials
 
 
+def _without_nan(trial: Trial) -> Trial:
+    """JSON has no NaN and no infinity: what is no number is not known. Points of a curve have None for it."""
+    return msgspec.structs.replace(
+        trial,
+        metrics={name: value for name, value in trial.metrics.items() if math.isfinite(value)},
+        series={name: tuple(value for value in values if math.isfinite(value)) for name, values in trial.series.items()},
+    )
+
+
 def append_trial(store: Store, name: str, trial: Trial) -> None:
     """On disk when this returns. What a killed writer left of a line is cut off first."""
     path = folder_of(store, name) / TRIALS
@@ -86,7 +96,7 @@ def append_trial(store: Store, name: str, trial: Trial) -> None:
         if whole != end:
             file.truncate(whole)
         try:
-            file.write(msgspec.json.encode(trial) + b"\n")
+            file.write(msgspec.json.encode(_without_nan(trial)) + b"\n")
             file.flush()
             os.fsync(file.fileno())
         except OSError:

@@ -191,7 +191,7 @@ def _notes(description: Description, trials: Sequence[Trial], rows: Sequence[Row
         found.append(f"{again} trials ran on a busy machine, or went on from a checkpoint, and are not counted")
     if "time_to_target" in measures or "steps_to_target" in measures:
         for row in rows:
-            reached = row.figures["time_to_target"].n if "time_to_target" in row.figures else 0
+            reached = max((row.figures[one].n for one in ("time_to_target", "steps_to_target") if one in row.figures), default=0)
             if reached < row.counted:
                 found.append(f"{row.label}: the target of {description.target} was reached by {reached} of {row.counted} trials")
     if description.timed and any(t.reused for t in trials if t.counted):

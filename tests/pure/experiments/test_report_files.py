@@ -7,6 +7,7 @@ import io
 import json
 import re
 
+import msgspec
 import pytest
 
 from laminar.experiments.report.compose import compose
@@ -65,3 +66,11 @@ def test_json_has_null_where_there_is_no_number() -> None:
     text = json.dumps(plain(viewed("nasty")), allow_nan=False)
     assert json.loads(text)["trials"][3]["metrics"] == {"accuracy": None, "loss": None}
     assert set(json.loads(text)) == {"description", "summary", "trials"}
+
+
+def test_a_target_that_is_measured_in_steps_alone_is_reached_by_those_who_reach_it() -> None:
+    description, trials = made_up_experiments.batches()
+    steps = msgspec.structs.replace(description, measures=("steps_to_target",))
+    assert [note for note in view(steps, trials).summary.notes if "the target" in note] == [
+        "sgd, batch 8,192: the target of 0.85 was reached by 0 of 3 trials"
+    ]

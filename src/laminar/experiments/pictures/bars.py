@@ -131,7 +131,7 @@ def _scale(axes: object, shown: list[Bar]) -> None:
     if least > 0 and most / least > SPAN:
         axes.set_xscale("log")
         axes.set_xlim(least / 1.6, most * 1.3)
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if most / least < 100 else (1.0,), numticks=6))
         axes.xaxis.set_minor_formatter(NullFormatter())
     else:
         room = 0.06 * (most - least) or 1.0

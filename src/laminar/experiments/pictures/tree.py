@@ -116,6 +116,7 @@ def _draw(sheet: Sheet, found: Sequence[Box], columns: int, rows: float) -> None
     axes.set_ylim(rows - 0.4, -0.6)
     axes.axis("off")
     width = 0.8
+    aspect = rows / sheet.figure.get_figheight() * sheet.figure.get_figwidth() / columns  # so that corners are round
     letters = int((sheet.figure.get_figwidth() * 72 * width / columns - 12) / 5.2)
     for box in found:
         if box.below >= 0:
@@ -129,7 +130,8 @@ def _draw(sheet: Sheet, found: Sequence[Box], columns: int, rows: float) -> None
             (box.column, box.row - TALL / 2),
             width,
             TALL,
-            boxstyle="round,pad=0,rounding_size=0.06",
+            boxstyle=f"round,pad=0,rounding_size={0.02 * columns / 2}",
+            mutation_aspect=aspect,
             facecolor=fill,
             edgecolor=edge,
             linewidth=1.1,

@@ -75,6 +75,8 @@ def _warnings(view: View) -> list[str]:
     elif len(view.done) < view.summary.planned:
         missing = view.summary.planned - len(view.done)
         found.append(f"{missing:,} of {many(view.summary.planned, 'trial')} {'is' if missing == 1 else 'are'} missing, failed or stopped.")
+    if busy := sum(row.busy for row in view.summary.rows):
+        found.append(f"{many(busy, 'trial', 'was')} timed while others used this machine: take times with care.")
     if view.description.quick:
         found.append("A quick look (--quick): less data and fewer repeats than the question deserves. Do not quote these figures.")
     return found

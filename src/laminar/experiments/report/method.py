@@ -11,6 +11,7 @@ from laminar.experiments.report.document import Block, Cell, Code, Column, Facts
 from laminar.experiments.view import View
 
 MANY = 10  # variants; among so many some differ by chance
+QUICK = "-quick"  # what a name ends in that was run so
 LONGEST = 120  # letters of a list of values
 
 
@@ -51,9 +52,19 @@ def machine(view: View) -> list[Block]:
 def again(view: View) -> list[Block]:
     name = shlex.quote(view.description.name)
     return [
-        Paragraph("In the folder of the stack. What was trained is found in the store; only what is missing is run."),
-        Code(f"laminar experiment show {name}\nlaminar experiment report {name} --html report.html --pdf --csv"),
+        Paragraph(
+            "In the folder of the stack, with the sweep file that describes it, or by its own verb where it is a ready one. "
+            "What was trained is found in the store: only what is missing is run, and --repeats adds rounds."
+        ),
+        Code(
+            f'laminar experiment run sweep.toml{_quick(view)}      # name = "{view.description.name.removesuffix(QUICK)}"\n'
+            f"laminar experiment show {name}\nlaminar experiment report {name} --html report.html --pdf --csv"
+        ),
     ]
+
+
+def _quick(view: View) -> str:
+    return " --quick" if view.description.quick else ""
 
 
 def _value(value: Any) -> str:
