@@ -1,4 +1,5 @@
 """The founding paper's set-ups of a desktop grid (Kurochkin 2021), each with one command that prints its table beside the published one.
+`laminar experiment grid` asks the same of Fashion-MNIST; here are textures too, and the bytes of a longer run.
 
     LAMINAR_DATA=… python benchmarks/grid_founding.py sync  [--data textures|fashion-mnist]    5 nodes, 18 rounds
     LAMINAR_DATA=… python benchmarks/grid_founding.py async [--data textures|fashion-mnist]    6 nodes, 50 iterations: SGD, and with DGC
@@ -21,16 +22,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from laminar.experiments.ready.grid_run import serving, train
+from laminar.experiments.ready.tables import GRID
 
 STACK: Final = """\
 [stack]
@@ -90,55 +89,17 @@ KINDS: Final = {
 }
 NODES: Final = {"sync": 5, "async": 6, "bytes": 5}
 PUBLISHED: Final = {
-    "sync": "synSGD, 18 iterations, 5 nodes, 12 + 3 textures: 0.792",
-    "async": "50 iterations, 6 nodes, CIFAR: SGD 0.939, DGC 0.926",
+    "sync": f"synSGD, 18 iterations, 5 nodes, 12 + 3 textures: {GRID['sync, synSGD']}",
+    "async": f"50 iterations, 6 nodes, CIFAR: SGD {GRID['async, SGD']}, DGC {GRID['async, DGC']}",
     "bytes": "nothing",
 }
-
-
-def laminar(*words: str) -> list[str]:
-    return [sys.executable, "-m", "laminar", *words]
-
-
-@contextlib.contextmanager
-def process(*words: str, cwd: Path) -> Iterator[dict[str, Any]]:
-    """A command that serves, and the line in which it says where."""
-    started = subprocess.Popen(laminar(*words), cwd=cwd, stdout=subprocess.PIPE, text=True)
-    try:
-        assert started.stdout is not None
-        yield json.loads(started.stdout.readline())
-    finally:
-        started.terminate()
-        started.wait(30)
-
-
-def train(folder: Path, nodes: int) -> dict[str, Any]:
-    """A grid with so many nodes, and what came of a training on it."""
-    with process("grid", "serve", "--port", "0", "--json", cwd=folder) as told:
-        joined = []
-        for i in range(nodes):
-            how = ["--token", told["token"], "--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%"]
-            quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            joined.append(subprocess.Popen(laminar("grid", "join", told["url"], *how), cwd=folder, **quiet))
-        try:
-            began = time.monotonic()
-            out = subprocess.check_output(laminar("grid", "train", "net", "-q", "--json"), cwd=folder)
-            seconds = time.monotonic() - began
-            run = json.loads(subprocess.check_output(laminar("grid", "status", "--json"), cwd=folder))["runs"][-1]
-        finally:
-            for node in joined:
-                node.terminate()
-            for node in joined:
-                node.wait(30)
-    (layer,) = json.loads(out)["layers"]
-    return {"accuracy": layer["metrics"]["accuracy"], "seconds": seconds, "run": run}
 
 
 def row(data: str, name: str, found: dict[str, Any]) -> None:
     run = found["run"]
     per, dense = run["bytes"]["up"] / run["version"], run["bytes"]["dense"] / run["version"]
     print(
-        f"{data:15}{name:8}{run['version']:>6}{run['answers']:>9}{found['accuracy']:>10.4f}{run['trust']['overhead']:>8.0%}"
+        f"{data:15}{name:8}{run['version']:>6}{run['answers']:>9}{found['metrics']['accuracy']:>10.4f}{run['trust']['overhead']:>8.0%}"
         f"{per / 1e3:>11.1f} kB{f'1/{dense / per:.1f}':>10}{run['staleness']:>11.2f}{found['seconds']:>8.0f} s",
         flush=True,
     )
@@ -157,7 +118,7 @@ def main() -> None:
             if data == "textures":
                 images = Path(os.environ["LAMINAR_DATA"]) / "textures"
                 serve = ["data", "serve", str(images), "--http", "0", "--host", "127.0.0.1", "--json"]
-                mirror = held.enter_context(process(*serve, cwd=Path(name)))
+                mirror = held.enter_context(serving(*serve, cwd=Path(name)))
                 section = FRAGMENTS.format(url=mirror["urls"][0], sha256=mirror["sha256"])
             else:
                 section = GARMENTS + (SAMPLE if args.which == "sync" else "")
@@ -166,9 +127,9 @@ def main() -> None:
                 folder = Path(name) / kind
                 folder.mkdir()
                 (folder / "laminar.toml").write_text(SETTINGS[args.which, data].stack(section, compress))
-                found = train(folder, NODES[args.which])
+                found = train(folder, "net", NODES[args.which])
                 row(data, kind, found)
-                reached[kind] = found["accuracy"]
+                reached[kind] = found["metrics"]["accuracy"]
             if len(reached) == 2:
                 without, compressed = reached.values()
                 print(f"{data:15}DGC: {100 * (compressed - without):+.2f} points", flush=True)

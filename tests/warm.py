@@ -40,6 +40,7 @@ MODULES = (
     "laminar.parallel.apart.server_process",
     "laminar.parallel.apart.worker_process",
     "laminar.grid.node.worker_process",
+    "laminar.experiments.trial_child",
     "tests.multi.parallel.downpour_pusher",
     "tests.unprivileged",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -39,9 +40,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a store, and two runs that went wrong: one that was killed, one whose events are damaged and have names that are HTML."""
-    folder = demo_project.make(tmp_path_factory.mktemp("demo"))
+    folder = shutil.copytree(demo, tmp_path_factory.mktemp("browser") / "digits")
     runs = folder / ".laminar" / "runs"
     source = next(path for path in runs.iterdir() if json.loads((path / "run.json").read_bytes())["layer"] == "strokes")
     lines = (source / "events.jsonl").read_bytes().splitlines(keepends=True)

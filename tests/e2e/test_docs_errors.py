@@ -33,6 +33,7 @@ def test_the_bad_example_shows_this_error(page: Path) -> None:
     assert f"error {page.stem}:" in text
 
 
+@pytest.mark.usefixtures("warm_workers")
 @pytest.mark.parametrize("page", [page for page in PAGES if shown(page, BAD)], ids=lambda page: page.stem)
 def test_the_bad_example_fails_as_printed(page: Path, tmp_path: Path) -> None:
     in_project(page, BAD, tmp_path).follow(shown(page, BAD))

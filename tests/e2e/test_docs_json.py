@@ -11,6 +11,7 @@ from docs_console import Session
 from PIL import Image
 
 from laminar.cli.verbs import VERBS
+from laminar.experiments.ready.catalogue import READY
 from tests.e2e.json_shapes import SHAPES, differences
 
 LEAKY = """void kernel(int i, int n, float slope, const float x[n], float y[n]) {
@@ -18,6 +19,18 @@ LEAKY = """void kernel(int i, int n, float slope, const float x[n], float y[n]) 
     if (v < 0.0f) v = slope * v;
     y[i] = v;
 }
+"""
+
+SWEEP = """name = "rates"
+layer = "head"
+repeats = 1
+timed = false
+[axes]
+lr = [0.02, 0.01]
+[[statement]]
+text = "a higher rate learns more"
+rule = "more_than"
+arguments = { variant = { lr = 0.02 }, than = { lr = 0.01 }, measure = "accuracy" }
 """
 
 
@@ -34,6 +47,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     assert found.run("laminar build -q")[0] == 0
     write_sheets(example.root)
     (example.root / "leaky.c").write_text(LEAKY)
+    (example.root / "sweep.toml").write_text(SWEEP)
     np.save(example.root / "sample.npy", np.zeros((1, 8, 8), np.uint8))
     assert found.run("laminar push ../shared head")[0] == 0
     assert found.run("laminar tag head~1 first:v1")[0] == 0
@@ -68,6 +82,12 @@ COMMANDS = {
     "plan check": ["plan check"],
     "init": ["init another"],
     "report": ["report --out report.html"],
+    "experiment sequential": ["experiment sequential --data digits --quick -q"],
+    "experiment run": ["experiment run sweep.toml -q", "experiment run sweep.toml -q --repeats 2"],
+    "experiment show": ["experiment show rates"],
+    "experiment list": ["experiment list"],
+    "experiment compare": ["experiment compare rates rates"],
+    "experiment rm": ["experiment rm rates"],
     "data show": ["data show even", "data show sheets", "data show sheets --no-sheet"],
     "data sample": ["data sample sheets", "data sample sheets --seed 3 --per-class 2"],
     "data index": ["data index images --out index.json"],
@@ -95,10 +115,14 @@ def test_every_verb_with_json_is_described() -> None:
     with_json = {
         verb for verb, (module, _) in VERBS.items() if "json" in __import__(f"laminar.cli.{module}", fromlist=["run"]).run.__annotations__
     }
+    ready = {f"experiment {name}" for name in READY}
+    assert ready <= with_json
+    with_json -= ready - {"experiment sequential"}  # the shape of all of them
     assert {verb.split(" --")[0] for verb in SHAPES} == with_json
     assert set(COMMANDS) == {verb for verb in with_json if not verb.startswith("grid ")}  # those: tests/multi/grid/test_grid_json.py
 
 
+@pytest.mark.usefixtures("warm_workers")
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_the_shape_is_as_described(verb: str, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("laminar.train.dtype.probe", lambda _: None)  # of doctor: it starts a torch of its own, twice

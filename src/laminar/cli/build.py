@@ -118,7 +118,13 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+
+    def stop(*_: object) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a script's jobs in the background do: what is meant now is Ctrl-C
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:

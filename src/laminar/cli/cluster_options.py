@@ -96,7 +96,7 @@ def _grid(file: StackFile, store: Store, where: str) -> OnGrid:
             f'--on {where}: no layer of {file.path.name} has strategy = {{ kind = "grid" }}',
             hint="laminar grid train LAYER, or --strategy grid",
         )
-    from laminar.cli.grid_extra import need_grid
+    from laminar.grid.extra import need_grid
 
     need_grid()
     from laminar.grid.commander import commander_of

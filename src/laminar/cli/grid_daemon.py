@@ -24,9 +24,10 @@ def run(
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="Daemons to run; all: every one.")],
     database: Annotated[str, typer.Option("--database", metavar="URL", help="PostgreSQL; the same that the server has.")],
 ) -> None:
-    from laminar.cli.grid_extra import need_grid
+    from laminar.grid.extra import need_grid, use_one_thread
 
     need_grid()
+    use_one_thread()
     from laminar.core.clock import SYSTEM
     from laminar.grid.daemons.assimilator import Assimilator
     from laminar.grid.daemons.learner import TorchLearner

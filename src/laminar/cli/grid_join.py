@@ -1,9 +1,10 @@
 """Lend this machine to a grid: do its tasks at the lowest priority, within what you allow, until Ctrl-C.
 
-The machine runs no code of the server: it gets graphs of tensor operators, numbers, and names of public data. The server's key is pinned
-when the node joins; one with another key is not listened to any more. Without URL the node goes back to the grid that it joined before,
-and goes on with what it was doing. `laminar grid pause --node` in another window, or the file `paused` in its folder, makes it rest
-within a second. With --at-login the system starts it again whenever you log in, as you have allowed it here.
+The machine runs no code of the server: it gets graphs of tensor operators, numbers, and names of public data. Kernels are named by their
+digests, and only those are used that you have put into the folder of --kernels. The server's key is pinned when the node joins; one with
+another key is not listened to any more. Without URL the node goes back to the grid that it joined before, and goes on with what it was
+doing. `laminar grid pause --node` in another window, or the file `paused` in its folder, makes it rest within a second. With --at-login
+the system starts it again whenever you log in, as you have allowed it here.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ def run(
     ca: Annotated[
         Path | None, typer.Option("--ca", metavar="FILE", help="The authority of the server's certificate, if it has its own.")
     ] = None,
+    kernels: Annotated[
+        Path | None, typer.Option("--kernels", metavar="DIR", help="Kernels (.c) that runs may use by their digest; no others are.")
+    ] = None,
     at_login: Annotated[
         bool, typer.Option("--at-login", help="Also from now on whenever you log in, with these limits; `laminar grid leave` ends that.")
     ] = False,
     tasks: Annotated[int | None, typer.Option("--tasks", metavar="N", min=1, help="End after so many.")] = None,
 ) -> None:
-    from laminar.cli.grid_extra import need_grid
+    from laminar.grid.extra import need_grid
 
     need_grid()
     from laminar.core.heap import keep_freed_memory
@@ -51,15 +55,18 @@ def run(
     from laminar.grid.node.idle_ways import Ways
     from laminar.grid.node.join import join
     from laminar.grid.node.keeper import Keeper
-    from laminar.grid.node.machine import be_modest
+    from laminar.grid.node.kernels import Kernels
+    from laminar.grid.node.machine import be_modest, facts
 
     limits = owner.read(cpu=cpu, memory=memory, only_idle=only_idle, hours=hours, battery=battery)
     place = Home(home or default_home())
     place.take()
     called = name or platform.node() or "node"
-    client: Client = join(place, url, token, key, called, limits, ca)
+    own = Kernels(kernels.resolve() if kernels is not None else None, remark)
+    client: Client = join(place, url, token, key, facts(called, limits, kernels=own.digests), ca)
     if at_login:
         given = {"--cpu": cpu, "--memory": memory, "--hours": hours, "--name": name}
+        given["--kernels"] = str(own.folder) if own.folder is not None else None
         flags = {"--only-idle": only_idle, "--battery": battery}
         options = [word for key, value in given.items() if value is not None for word in (key, value)]
         _start_at_login(place.root.resolve(), [*options, *(key for key, wanted in flags.items() if wanted)], limits.memory)
@@ -72,8 +79,10 @@ def run(
         remark("not encrypted: whoever is between can read models and answers, not change them")
     if limits.only_idle and (said := doubt(Ways().look())):
         remark(f"--only-idle: {said}; without it, `--hours 18-8` keeps the node out of your way")
-    keeper = Keeper(place, client, limits, called, remark, stop=stop)
+    keeper = Keeper(place, client, limits, called, remark, kernels=own, stop=stop)
     remark(f"node {client.node} at {client.url}; Ctrl-C ends it")
+    if own.folder is not None:
+        remark(f"with {len(own.digests)} kernel{'s' if len(own.digests) != 1 else ''} of {own.folder}")
     try:
         done = keeper.run(tasks)
     finally:

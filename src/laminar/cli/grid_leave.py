@@ -17,7 +17,7 @@ def run(
     home: Annotated[Path | None, typer.Option("--home", metavar="DIR", help="The folder of the node.")] = None,
     json: Json = False,
 ) -> None:
-    from laminar.cli.grid_extra import need_grid
+    from laminar.grid.extra import need_grid
 
     need_grid()
     from laminar.grid.node.at_login import entry_of, remove

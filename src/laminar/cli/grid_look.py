@@ -30,7 +30,7 @@ def tell(on: str | None, path: str, body: Any = None) -> Any:
 
 
 def commander(on: str | None) -> Any:
-    from laminar.cli.grid_extra import need_grid
+    from laminar.grid.extra import need_grid
 
     need_grid()
     from laminar.grid.commander import commander_of

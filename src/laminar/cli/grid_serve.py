@@ -40,9 +40,10 @@ def run(
     ] = True,
     json: Json = False,
 ) -> None:
-    from laminar.cli.grid_extra import need_grid
+    from laminar.grid.extra import need_grid, use_one_thread
 
     need_grid()
+    use_one_thread()
     from laminar.grid.daemons.learner import TorchLearner
     from laminar.grid.server.certificates import own_certificate
     from laminar.grid.server.serve import GridServer, Options

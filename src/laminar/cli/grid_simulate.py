@@ -29,7 +29,7 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: Json = False,
 ) -> None:
-    from laminar.cli.grid_extra import need_grid
+    from laminar.grid.extra import need_grid
 
     need_grid()
     import msgspec

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from laminar.cli.kernel_params import File
 from laminar.cli.output import Json, print_json, say, table
 from laminar.core.errors import LaminarError
+from laminar.core.kernel_files import KernelName
 
 if TYPE_CHECKING:
     from laminar.kernels.analyse.verdicts import Verdict
@@ -26,6 +27,7 @@ def run(file: File, json: Json = False) -> None:
     from laminar.kernels.language.rules import KernelError, excerpt
 
     text = read_text(file)
+    name = KernelName.of(text, file.name)
     found: list[tuple[Kernel, list[Verdict]]] = []
     error: KernelError | None = None
     try:
@@ -37,10 +39,11 @@ def run(file: File, json: Json = False) -> None:
         error = caught
     if json:
         kernels = [_shown(kernel, told) for kernel, told in found]
-        print_json({"file": file.as_posix(), "error": error.to_json() if error else None, "kernels": kernels})
+        print_json({"file": file.as_posix(), "sha256": name.sha256, "error": error.to_json() if error else None, "kernels": kernels})
     elif error is None:
         for kernel, told in found:
             _say(kernel, told)
+        say(f"sha256 {name.sha256}")
     if error is not None:
         raise error
     shows = [one for _, told in found for one in told if one.verdict == "witness"]
@@ -49,30 +52,17 @@ def run(file: File, json: Json = False) -> None:
         raise LaminarError("L703", "\n".join(said), hint=f"laminar kernel run {file} shows it as it happens")
 
 
-def _parameters(kernel: Kernel) -> list[dict[str, str | int | None]]:
-    from laminar.kernels.arguments import declared
-
-    return [
-        {
-            "name": one.name,
-            "role": one.role,
-            "type": one.of.type,
-            "declared": declared(one),
-            "mode": one.mode,
-            "line": one.at.line,
-            "column": one.at.column,
-        }
-        for one in kernel.parameters
-    ]
-
-
 def _shown(kernel: Kernel, verdicts: list[Verdict]) -> dict[str, object]:
-    return {"name": kernel.name, "parameters": _parameters(kernel), "verdicts": [{"other": None} | one.to_json() for one in verdicts]}
+    from laminar.kernels.arguments import parameters
+
+    return {"name": kernel.name, "parameters": parameters(kernel), "verdicts": [{"other": None} | one.to_json() for one in verdicts]}
 
 
 def _say(kernel: Kernel, verdicts: list[Verdict]) -> None:
+    from laminar.kernels.arguments import parameters
+
     heads = ["declared", "role", "mode"]
-    table(f"{kernel.name}:", heads, [[str(one[head] or "") for head in heads] for one in _parameters(kernel)])
+    table(f"{kernel.name}:", heads, [[str(one[head] or "") for head in heads] for one in parameters(kernel)])
     for one in verdicts:
         say(one.text)
     counts = {answer: sum(one.verdict == answer for one in verdicts) for answer in ("proved", "witness", "run-time")}

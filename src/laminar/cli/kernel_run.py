@@ -57,7 +57,7 @@ def run(
         from laminar.kernels.compile.instrumented import instrumented
 
         with ending_at_once():
-            report = instrumented(kernel, called.arrays, called.values, called.count, file=file.name)
+            report = instrumented(kernel, called.arrays, called.values, called.count, steps, file=file.name)
     else:
         report = emulate(kernel, called.arrays, called.values, called.count, seed, steps, empty=words.empty, file=file.name)
     _save(report, targets)

@@ -7,6 +7,7 @@ written into laminar.toml as it stands. `laminar plan check` holds earlier predi
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +22,10 @@ from laminar.core.errors import LaminarError
 from laminar.stack.project import open_project
 
 if TYPE_CHECKING:
+    from laminar.plan.explain import Turn
     from laminar.plan.plan import Plan
     from laminar.plan.trials.planner import Planned
+    from laminar.store.store import Store
 
 
 def run(
@@ -98,11 +101,12 @@ def run(
             if tried is not None:
                 measured[i] = tried.seconds
         planned = replace(planned, notes=(*planned.notes, *failed))
-        turns = planned.turns() if explain or not json else []
+        turns = planned.turns()
     if number > len(plans) or (explain and max(explain) > len(plans)):
         wanted = max(number, *(explain or (1,)))
         raise LaminarError("L008", f"there is no plan {wanted}: there are {len(plans)}", hint=f"laminar plan {layer} --top 100 lists them")
     _write(plans, number, trace, svg)
+    planned = _kept(store, file.spec.stack.name, layer, planned, measured, turns)
     if json:
         print_json(_json(planned, shown, measured, explain))
         return
@@ -111,6 +115,14 @@ def run(
         say(f"with {turn.what}, {turn.winner} would be faster")
     if explain:
         _explain(plans[explain[0] - 1], plans[explain[1] - 1])
+
+
+def _kept(store: Store, stack: str, layer: str, planned: Planned, measured: dict[int, float], turns: Sequence[Turn]) -> Planned:
+    """For the dashboard; with a note where it could not be kept."""
+    from laminar.plan.kept_plans import keep
+
+    why = keep(store, planned.answer(stack, layer, "plan", measured=measured, turns=turns))
+    return replace(planned, notes=(*planned.notes, why)) if why else planned
 
 
 def _json(planned: Planned, shown: list[Plan], measured: dict[int, float], explain: tuple[int, int] | None) -> dict[str, Any]:

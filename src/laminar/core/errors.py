@@ -35,6 +35,11 @@ CATALOGUE: Final[dict[str, str]] = {
     "L013": "a machine file that cannot be used",
     "L014": "no plan fits",
     "L015": "a search that has no time",
+    "L016": "a sweep that cannot be used",
+    "L017": "unknown axis of a sweep",
+    "L018": "no such experiment",
+    "L019": "a sweep of no trials, or of too many",
+    "L020": "another experiment has this name",
     # data
     "L101": "a data file is missing",
     "L102": "a data file cannot be read",
@@ -92,12 +97,15 @@ CATALOGUE: Final[dict[str, str]] = {
     "L607": "too little shared memory for the workers",
     "L608": "no worker is left",
     "L609": "the machine is too busy to be measured",
+    "L610": "every trial of an experiment failed",
+    "L611": "the process of a trial died",
     # kernels
     "L701": "a kernel that breaks a rule of the language",
     "L702": "a kernel's parameters do not fit",
     "L703": "a kernel that does something wrong as it runs",
     "L704": "a kernel that does not end",
     "L705": "a kernel without a derivative",
+    "L706": "a kernel that is not here",
     # ours
     "L900": "a bug in Laminar",
 }

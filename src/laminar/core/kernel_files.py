@@ -1,6 +1,7 @@
 """Files with kernels that a module reads: `laminar.kernel("leaky.c")` names one, so that its text is as good as the module's own.
 
 A name that is computed may mean any `.c` file of the project: then all of them count.
+What a kernel is called where its text is not (in graphs, among the nodes of a grid): KernelName.
 """
 
 from __future__ import annotations
@@ -8,12 +9,41 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import Final
+
+from laminar.core import digest
 
 DESCRIBED: Final = ".params.toml"
 """`leaky.params.toml` describes the parameters of leaky.c."""
 _COMMENT: Final = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class KernelName:
+    """A kernel by its file's name and the sha256 of that name and its text."""
+
+    stem: str
+    sha256: str
+
+    @classmethod
+    def of(cls, text: str, file: str) -> KernelName:
+        """Of the whole text, with what is said of parameters beside it (kernels/open_file.py). Comments and spaces do not count."""
+        stem = cls.stem_of(file)  # it counts: `leaky_backward` is told by it
+        return cls(stem, digest.of_json([stem, _plain(_COMMENT.sub(" ", text))]))
+
+    @staticmethod
+    def stem_of(file: str) -> str:
+        return re.sub(r"\W", "_", PurePath(file).stem, flags=re.ASCII) or "kernel"
+
+    @property
+    def operator(self) -> str:
+        """As torch has it."""
+        return f"{self.stem}_{self.sha256}"
+
+    def __str__(self) -> str:
+        return f"{self.stem}.c (sha256 {digest.short(self.sha256)}…)"
 
 
 def kernel_names(statements: Iterable[ast.stmt]) -> frozenset[str]:
@@ -53,7 +83,11 @@ def kernel_text(file: Path) -> str:
     beside = file.with_suffix(DESCRIBED)
     bare = _COMMENT.sub(" ", file.read_text(encoding="utf-8", errors="replace"))
     bare += beside.read_text(encoding="utf-8", errors="replace") if beside.is_file() else ""
-    return "\n".join(" ".join(line.split()) for line in bare.splitlines() if line.strip())
+    return _plain(bare)
+
+
+def _plain(text: str) -> str:
+    return "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
 
 
 def _calls(statement: ast.stmt, names: frozenset[str]) -> Iterator[ast.Call]:

@@ -6,6 +6,9 @@ it can be asked for), and static/ (what the browser gets: app.js is the shell, p
 Of layers: layers.py (all of them, and what a build would do), tree.py (as rows with lines), layer_detail.py (one in full).
 Of runs: runs.py (which there are, and how they stand), history.py (an events.jsonl as columns, read on as it grows), curves.py (what it
 tells, over steps, epochs or time), lttb.py (fewer points, the same curve), live.py (news to browsers).
+Of layers side by side: comparison.py (from the store alone), judgement.py (what answers on the same samples say, pure), judging.py and
+judge_process.py (who asks the layers, beside the dashboard, which never loads torch). Of kernels: kernel_list.py, kernel_process.py.
+child.py starts such processes, with a deadline.
 
 A page is two files: pages/NAME.py with `routes(context)` below /api/NAME/, and static/pages/NAME.js with `show(main, params, tools)`;
 each is one line in a table (pages/__init__.py, static/pages.js). Why it is so: docs/adr/0022-the-dashboard-owns-no-state.md.

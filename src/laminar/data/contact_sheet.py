@@ -18,7 +18,7 @@ _INK, _PAPER = (30, 30, 30), (250, 250, 250)
 
 def write_sheet(out: Path, names: Sequence[str], shown: dict[str, list[list[Array]]]) -> None:
     """`shown`: side -> class -> samples (C, H, W), bytes or numbers; sides from left to right."""
-    tiles = {side: [[_tile(sample) for sample in row] for row in rows] for side, rows in shown.items()}
+    tiles = {side: [[tile_of(sample) for sample in row] for row in rows] for side, rows in shown.items()}
     edge = next(tile.size for rows in tiles.values() for row in rows for tile in row)
     font = ImageFont.load_default(size=13)
     left = max((math.ceil(font.getlength(name)) for name in names), default=0) + 3 * _GAP
@@ -40,7 +40,7 @@ def write_sheet(out: Path, names: Sequence[str], shown: dict[str, list[list[Arra
         sheet.save(temporary, format="PNG")
 
 
-def _tile(sample: Array) -> Image.Image:
+def tile_of(sample: Array) -> Image.Image:
     """As RGB; numbers are stretched from the sample's least to its greatest; small ones are enlarged in whole steps."""
     if sample.dtype != np.uint8:
         low, high = float(sample.min()), float(sample.max())

@@ -3,7 +3,7 @@
     .laminar/experiments/NAME/experiment.json      the description: axes, variants, which of them is the benchmark
     .laminar/experiments/NAME/trials.jsonl         one `Trial` per line, appended and synced; a torn last line is ignored
 
-Everything else (tables, intervals, verdicts, pictures) is computed from these two and can be made again.
+Everything else (tables, intervals, verdicts, pictures) is computed from these two and can be made again. files.py reads and writes them.
 """
 
 from __future__ import annotations
@@ -71,12 +71,14 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     statements: tuple[Statement, ...] = ()
     machine: dict[str, Any] = {}  # cores, memory, versions
     created: float = 0.0
+    inputs: dict[str, str] = {}  # variant id -> sha256 of all that determines what it learns: stack, data, code, version of torch
+    notes: tuple[str, ...] = ()  # what a reader has to know: how it was made quick, …
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One epoch of a trial. Seconds count from the first step."""
 
-    epoch: int
+    epoch: int  # epochs that are behind it: the first point has 1
     seconds: float
     step: int = 0
     loss: float | None = None  # of training
@@ -103,4 +105,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     team: dict[str, Any] = {}  # as the report of a build has it
     layer: str = ""  # id in the store
     run: str = ""
+    reused: bool = False  # it was trained before, and is in the store
+    spent: dict[str, float] = {}  # seconds of the wall: "features", "training", "keeping"
     error: dict[str, str] = {}  # code, message, hint
+    settings: dict[str, Any] = {}  # of a variant that a search proposed, and the description does not know

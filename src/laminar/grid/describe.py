@@ -1,4 +1,5 @@
-"""Describe: a job as nodes and server get it. A graph of operators, numbers and settings; nothing of it is code."""
+"""Describe: a job as nodes and server get it. A graph of operators, numbers and settings; nothing of it is code. Kernels are named by their
+digest: nodes have them, or get no task."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from laminar.grid.node.sources import check_source
 from laminar.grid.node.trainer import batches_of
 from laminar.grid.settings import Settings
 from laminar.grid.wire.messages import About
-from laminar.model.graph import export_forms
+from laminar.model.graph import export_forms, kernels_of
 from laminar.model.weights import state
 from laminar.train.job import Job
 from laminar.train.on_grid import Grid
@@ -52,6 +53,7 @@ def describe(job: Job, name: str, spec: DataSpec, freeze: list[str]) -> Describe
     forms = export_forms(job.model, example, frozen=job.frozen)
     if forms.train is None or forms.eval is None:
         raise LaminarError("L504", f"nodes get a graph and no code, and {forms.note}", hint="train this layer with another strategy")
+    kernels = {kernel.sha256: kernel.stem for kernel in kernels_of(forms.train, forms.eval)}
     tensors, aliases = state(job.model)
     buffers = buffers_of(job)
     fixed = {key: tensor.detach().contiguous() for key, tensor in {**tensors, **buffers}.items() if key not in params}
@@ -66,6 +68,7 @@ def describe(job: Job, name: str, spec: DataSpec, freeze: list[str]) -> Describe
         parameters={key: tuple(tensor.shape) for key, tensor in params.items()},
         buffers=sum(buffer.numel() for buffer in buffers.values()),
         gradients=how.local_steps == 1 and recipe.optimizer == "sgd",
+        kernels=kernels,
     )
     about = About(
         run=name,

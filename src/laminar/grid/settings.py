@@ -24,6 +24,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     parameters: dict[str, tuple[int, ...]]
     buffers: int  # numbers in the model's buffers
     gradients: bool  # a task is the gradient of one batch; else the distance of some steps
+    kernels: dict[str, str] = {}  # that the graph calls: sha256 -> the file's name without .c; nodes must have them
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Kernels without which a node cannot do its tasks."""
+        return frozenset(self.kernels)
 
     @property
     def grid(self) -> Grid:

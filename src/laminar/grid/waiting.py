@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from laminar.core.kernel_files import KernelName
+
 SOME: Final = 3  # answers that were refused, or tasks that failed, before that is taken for a rule
 IN_PROGRESS: Final = "in progress"
 
@@ -29,6 +31,14 @@ def waits_for(run: dict[str, Any], nodes: dict[str, int]) -> Wait | None:
         return Wait("banned", f"the grid has banned {_all(known)}", "laminar grid nodes says why; laminar grid ban NODE --undo")
     if not nodes["near"] and not run["results"].get(IN_PROGRESS):
         return Wait("away", f"of {known - banned} nodes none is here", "laminar grid nodes; on a node: laminar grid join")
+    if run["kernels"] and nodes["near"] and not nodes["able"] and not run["results"].get(IN_PROGRESS):
+        wanted = [KernelName(stem, sha256) for sha256, stem in run["kernels"].items()]
+        lack = "its only node here lacks" if nodes["near"] == 1 else f"of {nodes['near']} nodes here none has"
+        return Wait(
+            "kernel",
+            f"{lack} the kernel{'s' if len(wanted) > 1 else ''} {', '.join(map(str, wanted))}",
+            f"on a node: laminar grid join --kernels DIR, with {' and '.join(f'{one.stem}.c' for one in wanted)} of this project in DIR",
+        )
     if nodes["near"] and nodes["spent"] == nodes["near"] and not run["results"].get(IN_PROGRESS):
         return Wait("spent", f"{_all(nodes['spent'])} had their tasks for today", "laminar grid nodes shows quotas; let more nodes join")
     refused = sum(run["refused"].values())

@@ -10,5 +10,6 @@ Read in this order:
     derive/      the kernel that gives the gradients of another
     operator/    a kernel as an operator of torch, and as a module of a model
 
-Only operator/ loads torch. Not here: layers whose models have kernels (model, stack).
+With open_file.py (a file's text), files.py (kernels of a folder, by name and digest) and arguments.py (names and files to arrays). Only
+operator/ loads torch. Not here: layers whose models have kernels (model, stack).
 """

@@ -241,6 +241,22 @@ class _Call:
         return wanted
 
 
+def parameters(kernel: Kernel) -> list[dict[str, str | int | None]]:
+    """As `kernel check` tells them."""
+    return [
+        {
+            "name": one.name,
+            "role": one.role,
+            "type": one.of.type,
+            "declared": declared(one),
+            "mode": one.mode,
+            "line": one.at.line,
+            "column": one.at.column,
+        }
+        for one in kernel.parameters
+    ]
+
+
 def declared(parameter: Parameter) -> str:
     """As the kernel's text has it: `float x[n][3]`."""
     if isinstance(parameter.of, Variable):

@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from laminar.core.errors import LaminarError
+from laminar.core.kernel_files import KernelName
 from laminar.model.freeze import Frozen
 from laminar.model.graph_export import archive_of, as_its_author_made_it, reason, traced
 from laminar.model.graph_file import Archive, ModuleFact, constant_digest, read_archive, write_archive
 from laminar.model.graph_ir import LEAF, Spec, Tree
+from laminar.model.graph_kernels import kernel_in
 from laminar.model.graph_members import refuse
 from laminar.model.graph_module import GraphModel, GraphModule, Home
 from laminar.model.graph_read import read_graph
@@ -26,7 +28,7 @@ from laminar.store.raw import RawTensor
 
 _LEAF_CALL = Spec("tuple", (), (Spec("tuple", (), (LEAF,)), Spec("dict")))  # of model(x)
 
-__all__ = ["Forms", "export_forms", "load_forms", "proved", "structure_of"]
+__all__ = ["Forms", "export_forms", "kernels_of", "load_forms", "proved", "structure_of"]
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,13 @@ def structure_of(train: bytes, evaluation: bytes) -> str:
     """The structure digest of two archives."""
     trees = _trees(read_archive(train, evaluation), read_archive(evaluation, train))
     return structure(trees[True], trees[False])
+
+
+def kernels_of(train: bytes, evaluation: bytes) -> list[KernelName]:
+    """The kernels that two archives call, by name."""
+    trees = _trees(read_archive(train, evaluation), read_archive(evaluation, train))
+    found = {kernel for tree in trees.values() for node in tree.flat.nodes if (kernel := kernel_in(node.target)) is not None}
+    return sorted(found, key=lambda one: (one.stem, one.sha256))
 
 
 def assemble(train: Archive, evaluation: Archive, tensors: Mapping[str, Tensor | RawTensor], aliases: Mapping[str, str]) -> nn.Module:

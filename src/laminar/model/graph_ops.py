@@ -2,8 +2,7 @@
 
 A name allows all overloads and the in-place form (`relu` stands for `relu.default`, `relu_.default` …). Missing on purpose: what
 touches files (`from_file`, `save`), memory without checks (`set_`, `resize_`, `_unsafe_*`, packed and quantized weights),
-other devices' internals, and printing. Kernels (`laminar_kernels::`) are operators of the process that read their text: a graph has no
-kernels in it, so that a model with kernels has no graph.
+other devices' internals, and printing. Kernels are operators of their own (graph_kernels.py).
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import torch
 from torch._ops import OpOverload
 
 from laminar.core.errors import LaminarError
+from laminar.model.graph_kernels import kernel_called
 
 _NAMES: Final = """
     _adaptive_avg_pool2d _adaptive_avg_pool3d _embedding_bag _local_scalar_dense _log_softmax _native_batch_norm_legit
@@ -110,13 +110,12 @@ ASSERTS: Final = frozenset(
 TRACEPOINT: Final = "torch.ops.higher_order._export_tracepoint"  # marks arguments and results of a module call; gives back what it gets
 NO_GRAD: Final = "torch.ops.higher_order.wrap_with_set_grad_enabled"
 
-KERNELS: Final = "torch.ops.laminar_kernels."
 _TARGET: Final = re.compile(r"torch\.ops\.(aten|prims)\.([A-Za-z_][A-Za-z0-9_]*)\.([A-Za-z_][A-Za-z0-9_]*)")
 
 
 @cache
 def operator_called(target: str) -> Callable[..., Any]:
-    """The function behind a node's target; L207 for one that is not in the tables."""
+    """The function behind a node's target; L207 for one that is not in the tables, L706 for a kernel that is not here."""
     if target in NUMBERS:
         return NUMBERS[target]
     fits = _TARGET.fullmatch(target)
@@ -127,11 +126,9 @@ def operator_called(target: str) -> Callable[..., Any]:
             found = getattr(getattr(getattr(torch.ops, space), name, None), overload, None)
             if isinstance(found, OpOverload):
                 return found
-    if target.startswith(KERNELS):
-        name = re.sub(r"_[0-9a-f]{12}\b.*|_[0-9a-f]{12}_.*", "", target.removeprefix(KERNELS))
-        raise LaminarError(
-            "L206", f"it calls the kernel '{name[:80]}', and a graph has no kernels in it", hint="build the layer where its source code is"
-        )
+    kernel = kernel_called(target)
+    if kernel is not None:
+        return kernel
     raise LaminarError(
         "L207",
         f"the graph calls '{target[:120]}', which is not among the operators that a stored graph may use",

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from laminar.core import digest, project_code
+from laminar.core.kernel_files import KernelName
 from laminar.model.freeze import Frozen
 from laminar.model.graph_export import fixed_parameters
 from laminar.model.graph_module import GraphModule
@@ -91,6 +92,8 @@ def _plain(value: Any, names: Mapping[int, str]) -> Any:
         return ["own", names[id(value)]] if id(value) in names else _content(value)
     if isinstance(value, type):
         return ["class", _class(value)]
+    if isinstance(kernel := getattr(value, "name", None), KernelName):
+        return ["kernel", kernel.operator]
     if isinstance(value, functools.partial):
         return ["partial", _plain(value.func, names), _plain(list(value.args), names), _plain(dict(value.keywords), names)]
     if isinstance(value, types.FunctionType) and value.__closure__ is None and "<" not in value.__qualname__:

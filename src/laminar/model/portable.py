@@ -20,6 +20,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.model.graph import Forms
 from laminar.model.graph_export import quiet, reason, traced
+from laminar.model.graph_kernels import kernel_in
 from laminar.model.pt2 import read_pt2
 from laminar.model.weights import state
 
@@ -105,6 +106,13 @@ def _write_onnx(model: nn.Module, path: Path, example: Tensor, metadata: Mapping
         raise LaminarError("L011", f"writing .onnx needs {' and '.join(missing)}", hint="pip install 'laminar[onnx]'")
     with _exporting(path):
         program = traced(model, example, training=False, signatures=False)
+        kernels = [found for node in program.graph.nodes if (found := kernel_in(f"torch.ops.{node.target}")) is not None]
+        if kernels:
+            raise LaminarError(
+                "L206",
+                f"the model cannot be exported to .onnx: it calls the kernel {kernels[0]}, for which ONNX has no operator",
+                hint="export to .safetensors, or to .pt2, which can be used where the kernel is",
+            )
         with quiet():
             made = torch.onnx.export(program, dynamo=True, verbose=False)
             if made is None:

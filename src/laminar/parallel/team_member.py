@@ -30,8 +30,8 @@ def be_member(join: Callable[[Job, dict[str, Any], int], T], after: Callable[[T]
     brief = read_brief()
     told = brief.told
     rank = int(told["rank"])
-    if rank:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # member 0 is told, and stops all after the same step
+    # Member 0 is told, and stops all after the same step; also where Ctrl-C is ignored, as a script's jobs in the background do.
+    signal.signal(signal.SIGINT, signal.SIG_IGN if rank else signal.default_int_handler)
     precise_naps()
     keep_freed_memory()
     try:

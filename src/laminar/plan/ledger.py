@@ -174,3 +174,19 @@ def _names() -> str:
 def _entry(row: Sequence[Any]) -> Entry:
     found = dict(zip(_COLUMNS, row, strict=True))
     return Entry(**{**found, "calibration": bool(found["calibration"]), "quiet": bool(found["quiet"])})
+
+
+def look(path: Path | None = None) -> list[Entry]:
+    """All entries, without making, mending or writing anything; none where there is no ledger. L303 where it is damaged."""
+    file = default_path() if path is None else path
+    if not file.is_file():
+        return []
+    try:
+        with contextlib.closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
+            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone():
+                return []
+            return [_entry(row) for row in db.execute(f"SELECT {_names()} FROM {TABLE} ORDER BY rowid")]
+    except sqlite3.DatabaseError as error:
+        raise LaminarError(
+            "L303", f"the ledger {file} cannot be read: {error}", hint="laminar plan check sets it aside and begins anew"
+        ) from error

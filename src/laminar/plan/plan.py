@@ -46,6 +46,7 @@ class Plan:
     spent: dict[str, float] = field(default_factory=dict)  # seconds of the critical path, by kind of work
     ran: tuple[Ran, ...] = ()
     resources: dict[int, str] = field(default_factory=dict)
+    standing: dict[int, int] = field(default_factory=dict)  # bytes that each worker always has; beside them, what `ran` takes and gives
 
     @property
     def kind(self) -> str:

@@ -102,12 +102,12 @@ class Pricer:
         ran: tuple[Ran, ...] = ()
         if isinstance(made, Paced):
             seconds, memory, idle, spent = made.seconds, made.memory, made.idle, made.spent
-            sent, staleness, names = made.bytes, made.staleness, {}
+            sent, staleness, names, standing = made.bytes, made.staleness, {}, {}
         else:
             taken = take(made, how.workers)
             seconds, memory, idle, spent = taken.seconds, taken.memory, taken.idle, taken.spent
             ran = tuple(taken.timeline.ran)
-            sent, staleness, names = made.bytes, made.staleness, made.names
+            sent, staleness, names, standing = made.bytes, made.staleness, made.names, made.standing
         if (most := self._too_much(places, memory)) is not None:
             return Refused(how, *most)
         job = self.known.job()
@@ -127,6 +127,7 @@ class Pricer:
             spent=spent,
             ran=ran,
             resources=names,
+            standing=standing,
         )
 
     def _steps_factor(self, how: AnyStrategy, batch: int, staleness: float, used: float) -> float:

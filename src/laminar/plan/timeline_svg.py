@@ -73,6 +73,12 @@ def timeline_svg(ran: Sequence[Ran], rows: Mapping[int, str], seconds: float, ti
     return "\n".join([*parts, "</svg>", ""])
 
 
+def rows_of(ran: Sequence[Ran], rows: Mapping[int, str], thin: float) -> Iterator[tuple[str, list[Bar]]]:
+    """The name of every resource and what it does; pieces shorter than `thin` seconds as one."""
+    for resource, name in _names(rows, ran).items():
+        yield name, list(merged(_bars(ran, resource), thin))
+
+
 def merged(bars: Iterable[Bar], thin: float) -> Iterator[Bar]:
     """Neighbours that are too thin to be seen, and no further apart than that, as one bar of the kind that has most of the time.
 

@@ -84,11 +84,12 @@ def build(
     clock: Clock = SYSTEM,
     how: Train | None = None,
     soon: Callable[[Recipe], None] | None = None,
+    named: bool = True,
 ) -> BuildReport:
     """Train what is missing or changed, parents first. `force` trains the targets (or everything) even when nothing changed.
 
     `how`: whatever trains a job elsewhere than on this machine (launch/on_cluster.py). `soon` is told what is going to be trained, before
-    anything is loaded for it.
+    anything is loaded for it. Unless `named`, no ref is moved to what was built: whoever asked for it has to keep it from gc.
     """
     done: dict[str, Built] = {}
     order = bottom_up(file, targets)
@@ -110,12 +111,14 @@ def build(
                 lease.add(layers=[parent])
             forced = force and (not targets or layer.name in targets)
             emit({"event": "layer", "layer": layer.name, "number": number, "of": len(order)})
-            built = _one(file, store, layer, parent, forced, emit, clock, ready.get(layer.name), how, soon)
+            ref = f"{file.spec.stack.name}/{layer.name}" if named else None
+            built = _one(file, store, layer, parent, forced, emit, clock, ready.get(layer.name), how, soon, ref)
             if lease is not None:
                 lease.add(layers=[built.id])
             done[layer.name] = built
             emit({"event": "layer-done", "layer": layer.name, "action": built.action, "seconds": built.seconds, "metrics": built.metrics})
-    _register(file, store, done)
+    if named:
+        _register(file, store, done)
     return BuildReport(file.spec.stack.name, [done[layer.name] for layer in order])
 
 
@@ -130,11 +133,11 @@ def _one(
     ready: Step | None,
     how: Train | None,
     soon: Callable[[Recipe], None] | None,
+    ref: str | None,
 ) -> Built:
     """Reuse or train one layer. `ready` is the plan's word that it can be reused, good for the parent it was given on."""
     start = clock.monotonic()
     step = ready if ready is not None and ready.parent == parent else decide(file, store, layer, parent, forced=forced)
-    ref = f"{file.spec.stack.name}/{layer.name}"
     if step.action == "cached":
         return _reuse(store, ref, step, start, clock)
     assert step.key is not None
@@ -173,11 +176,11 @@ def _one(
     )
 
 
-def _reuse(store: Store, ref: str, step: Step, start: float, clock: Clock) -> Built:
+def _reuse(store: Store, ref: str | None, step: Step, start: float, clock: Clock) -> Built:
     record: BuildRecord | None = step.record
     assert record is not None
     why = step.why
-    if store.refs.get(ref) != record.id:
+    if ref is not None and store.refs.get(ref) != record.id:
         store.refs.move(ref, record.id, why="build (cached)")
         why += "; the ref moved to it"
     return Built(

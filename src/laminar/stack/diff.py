@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laminar.stack.key import changes
+from laminar.store.manifest import Manifest
 from laminar.store.raw import RawTensor
 from laminar.store.store import Store
 
@@ -20,9 +22,12 @@ class TensorChange:
     name: str
     state: str  # "changed" | "added" | "removed" | "reshaped"
     moved: float | None = None  # norm of the difference over the norm of the first, where both can be compared
+    cosine: float | None = None  # of the angle between the two
+    norms: tuple[float, float] | None = None
+    size: int = 0  # elements; of the second where there is one
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "state": self.state, "moved": self.moved}
+        return {"name": self.name, "state": self.state, "moved": self.moved, "cosine": self.cosine}
 
 
 @dataclass(frozen=True)
@@ -52,29 +57,25 @@ def diff(store: Store, a: str, b: str) -> Diff:
     differing = [
         n for n in names if n not in first.tensors or n not in second.tensors or first.tensors[n].digest != second.tensors[n].digest
     ]
-    both = [n for n in differing if n in first.tensors and n in second.tensors]
-    ours, theirs = store.get_tensors(first, both), store.get_tensors(second, both)
-    tensors = [
-        TensorChange(n, "added")
-        if n not in first.tensors
-        else TensorChange(n, "removed")
-        if n not in second.tensors
-        else _compare(n, ours[n], theirs[n])
-        for n in differing
-    ]
+    tensors = [_change(store, first, second, n) for n in differing]
     metrics = {m: (first.metrics.get(m), second.metrics.get(m)) for m in sorted({*first.metrics, *second.metrics})}
     return Diff(a, b, changes(old.inputs if old else {}, new.inputs if new else {}), tensors, len(names) - len(differing), metrics)
 
 
-def _compare(name: str, old: RawTensor, new: RawTensor) -> TensorChange:
+def _change(store: Store, first: Manifest, second: Manifest, name: str) -> TensorChange:
+    """One tensor at a time: a layer may be larger than the memory."""
+    old, new = first.tensors.get(name), second.tensors.get(name)
+    size = math.prod((new or old).shape) if new or old else 0  # type: ignore[union-attr]
+    if old is None or new is None:
+        return TensorChange(name, "added" if old is None else "removed", size=size)
     if old.shape != new.shape or old.dtype != new.dtype:
-        return TensorChange(name, "reshaped")
+        return TensorChange(name, "reshaped", size=size)
     if old.dtype not in _NUMPY:
-        return TensorChange(name, "changed")
-    x, y = _array(old), _array(new)
-    base = float(np.linalg.norm(x))
-    moved = float(np.linalg.norm(y - x))
-    return TensorChange(name, "changed", moved / base if base else None)
+        return TensorChange(name, "changed", size=size)
+    x, y = (_array(store.get_tensors(layer, [name])[name]) for layer in (first, second))
+    base, other, moved = (float(np.linalg.norm(each)) for each in (x, y, y - x))
+    cosine = float(np.dot(x, y)) / (base * other) if base and other else None
+    return TensorChange(name, "changed", moved / base if base else None, cosine, (base, other), size)
 
 
 def _array(tensor: RawTensor) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from laminar.model.graph import load_forms
 from laminar.model.portable import Imported, export_file, import_file
 from laminar.model.weights import load_state
 from laminar.stack.keep import About, keep
+from laminar.stack.kernels import kernels_from
 from laminar.stack.key import code_of
 from laminar.stack.use import load_model
 from laminar.store.manifest import BuildRecord
@@ -60,7 +61,8 @@ def import_layer(
     stack, _, layer = name.partition("/")
     if not layer:
         raise LaminarError("L008", f"'{name}' is no name for a layer: expected stack/layer", hint=f"--name zoo/{name}")
-    found = _read(path)
+    with kernels_from(root):
+        found = _read(path)
     about = _about(path, found)
     known_shape = _shape(shape, about)
     model, steps = _model(
@@ -129,7 +131,8 @@ def _model(
                 "the file holds weights without a model",
                 hint='--model models:convnet --args "{ classes = 5 }" says what they belong to',
             )
-        return load_forms(found.forms.train, found.forms.eval, found.tensors, found.aliases), []
+        with kernels_from(root):
+            return load_forms(found.forms.train, found.forms.eval, found.tensors, found.aliases), []
     given = {k: v for k, v in inject.items() if v}
     values = _args(args)
     step = {"factory": factory, "args": values, "known": given, "code": code_of(factory, root, "--model")}

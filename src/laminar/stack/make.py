@@ -22,6 +22,7 @@ from laminar.model.build import make_model
 from laminar.model.graph import load_forms, structure_of
 from laminar.model.replace import replace
 from laminar.model.weights import load_state, state, tensors_of
+from laminar.stack.kernels import kernels_from
 from laminar.stack.key import code_of, located, normalised
 from laminar.stack.read import StackFile
 from laminar.stack.specs import LayerSpec
@@ -105,21 +106,23 @@ def remake(store: Store, manifest: Manifest, root: Path | None) -> tuple[nn.Modu
             "and the code it was made with is not here",
             hint="run this in the project that built it, with models.py as it was then",
         )
-    return from_graph(store, manifest), "graph"
+    return from_graph(store, manifest, root), "graph"
 
 
-def from_graph(store: Store, manifest: Manifest) -> nn.Module:
-    """The model of a layer's graph, which must be the one its id speaks of: whoever sent the manifest chose the objects it names."""
+def from_graph(store: Store, manifest: Manifest, root: Path | None) -> nn.Module:
+    """The model of a layer's graph, which must be the one its id speaks of: whoever sent the manifest chose the objects it names.
+    Kernels that it calls are looked for in the project's folder. Raises L706."""
     train = store.objects.read(manifest.graph.train) if manifest.graph.train else None
     assert manifest.graph.eval is not None
     evaluation = store.objects.read(manifest.graph.eval)
-    if train is not None and structure_of(train, evaluation) != manifest.structure:
-        raise LaminarError(
-            "L403",
-            f"the graph of layer {manifest.name} ({digest.short(manifest.id)}) is not the one its id was made of",
-            hint="pull it from a remote you trust, or build it again",
-        )
-    return load_forms(train, evaluation, store.get_tensors(manifest), manifest.aliases)
+    with kernels_from(root):
+        if train is not None and structure_of(train, evaluation) != manifest.structure:
+            raise LaminarError(
+                "L403",
+                f"the graph of layer {manifest.name} ({digest.short(manifest.id)}) is not the one its id was made of",
+                hint="pull it from a remote you trust, or build it again",
+            )
+        return load_forms(train, evaluation, store.get_tensors(manifest), manifest.aliases)
 
 
 def _from_steps(steps: list[dict[str, Any]], root: Path) -> nn.Module:

@@ -24,7 +24,7 @@ from laminar.stack.key import located
 from laminar.stack.make import Made, make, outputs_of
 from laminar.stack.plan import fingerprint_folder
 from laminar.stack.read import StackFile
-from laminar.stack.specs import LayerSpec, StackSpec
+from laminar.stack.specs import LayerSpec
 from laminar.store.store import Store
 from laminar.train import dtype
 from laminar.train.features import KeptFeatures, NotKept, prepare_features
@@ -46,10 +46,7 @@ class Description:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "path": str(self.file.path),
-            "text": self.file.text,
-            "raw": self.file.raw,
-            "spec": msgspec.to_builtins(self.file.spec),
+            **self.file.to_json(),
             "store": str(self.store),
             "layer": self.layer,
             "parent": self.parent,
@@ -63,8 +60,7 @@ class Description:
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Description:
-        file = StackFile(Path(told["path"]), told["text"], told["raw"], msgspec.convert(told["spec"], StackSpec))
-        return cls(file, Path(told["store"]), told["layer"], told["parent"], told["run"])
+        return cls(StackFile.from_json(told), Path(told["store"]), told["layer"], told["parent"], told["run"])
 
     def open(self) -> Job:
         """In a worker. The route is the one that the process that builds has taken."""

@@ -49,6 +49,14 @@ class StackFile:
     def where_layer(self, name: str, *path: str | int) -> str:
         return self.where("layer", self.layer_index(name), *path)
 
+    def to_json(self) -> dict[str, Any]:
+        """For another process: the file as it was read, which a user may be editing by now."""
+        return {"path": str(self.path), "text": self.text, "raw": self.raw, "spec": msgspec.to_builtins(self.spec)}
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> StackFile:
+        return cls(Path(told["path"]), told["text"], told["raw"], msgspec.convert(told["spec"], StackSpec))
+
 
 def find(start: Path | None = None) -> Path:
     """The laminar.toml in `start` or the nearest folder above it."""
@@ -78,6 +86,11 @@ def parse(text: str, path: Path) -> StackFile:
         found = re.search(r"line (\d+)", str(error))
         where = f"{path.name}:{found[1]}" if found else path.name
         raise LaminarError("L002", f"{where}: not valid TOML: {error}", hint="mend that line; https://toml.io shows the syntax") from None
+    return from_raw(raw, text, path)
+
+
+def from_raw(raw: dict[str, Any], text: str, path: Path) -> StackFile:
+    """The tables of a stack file, checked. `text` is what lines are counted in."""
     try:
         spec = msgspec.convert(raw, StackSpec)
     except msgspec.ValidationError as error:
@@ -105,7 +118,7 @@ def _explain(error: msgspec.ValidationError, raw: dict[str, Any], text: str, pat
     if unknown := re.search(r"unknown field `([^`]+)`", said):
         word = unknown[1]
         line = line_of(text, [*steps, word])
-        valid = _fields_at(steps)
+        valid = fields_at(steps)
         best = nearest(word, valid)
         raise LaminarError(
             "L003",
@@ -187,7 +200,8 @@ def _flatten(kind: Any) -> list[Any]:
     return [kind]
 
 
-def _fields_at(steps: list[str | int]) -> list[str]:
+def fields_at(steps: list[str | int]) -> list[str]:
+    """The keys that may stand in the table at a path of the file; none where any may, or none."""
     return [
         f.encode_name for t in _type_at(steps) if isinstance(t, type) and issubclass(t, msgspec.Struct) for f in msgspec.structs.fields(t)
     ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from laminar.core import atomic, digest
 from laminar.core.clock import iso
 from laminar.core.errors import LaminarError
 from laminar.core.events import read as read_events
 from laminar.core.figures import number
+from laminar.core.page import page
 from laminar.stack.plan import plan
 from laminar.stack.read import StackFile
 from laminar.stack.show import ancestors, own_bytes
@@ -20,12 +21,10 @@ from laminar.store.store import Store
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #1b1f24; }
-table { border-collapse: collapse; width: 100%; margin: 1rem 0; }
-th, td { text-align: left; padding: .35rem .8rem; border-bottom: 1px solid #d8dee4; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } code { font-size: 13px; } .mute { color: #59636e; }
-"""
+_LINES: Final = {"gridcolor": "rgba(125,133,144,.3)", "zerolinecolor": "rgba(125,133,144,.3)"}
+COLOURS: Final = {  # of pictures that can be read on a light page and on a dark one
+    "font": {"color": "#7d8590"}, "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "xaxis": _LINES, "yaxis": _LINES,
+}  # fmt: skip
 
 
 def write_report(file: StackFile, store: Store, out: Path) -> Path:
@@ -81,7 +80,7 @@ def _curves(store: Store, manifests: list[Manifest], metric: str) -> Figure | No
                 figure.add_trace(Scatter(x=xs, y=ys, name=f"{manifest.name} ({split})", mode="lines+markers", line={"dash": dash}))
     if not figure.data:
         return None
-    figure.update_layout(title=f"{metric} by epoch", xaxis_title="epoch", yaxis_title=metric, template="plotly_white", height=380)
+    figure.update_layout(title=f"{metric} by epoch", xaxis_title="epoch", yaxis_title=metric, template="none", height=380, **COLOURS)
     return figure
 
 
@@ -96,12 +95,12 @@ def _history(store: Store, stack: str) -> str:
 
 
 def _page(name: str, rows: str, figures: list[str], history: str) -> str:
-    title = html.escape(name)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title} - Laminar</title>'
-        f"<style>{_STYLE}</style></head><body>\n"
-        f"<h1>{title}</h1>\n<table><tr><th>layer</th><th>id</th><th>stands on</th><th class=n>accuracy</th><th class=n>loss</th>"
-        f"<th class=n>training</th><th class=n>own tensors</th><th></th></tr>\n{rows}</table>\n"
-        + "\n".join(figures)
-        + f"\n<h2>History</h2>\n<table><tr><th>when</th><th>ref</th><th>id</th><th>what</th></tr>\n{history}</table>\n</body></html>\n"
+    body = (
+        f'<h1>{html.escape(name)}</h1>\n<div class="card table"><table>'
+        f"<tr><th>layer</th><th>id</th><th>stands on</th><th class=n>accuracy</th>"
+        f"<th class=n>loss</th><th class=n>training</th><th class=n>own tensors</th><th></th></tr>\n{rows}</table></div>\n"
+        + "\n".join(f'<div class="card">{figure}</div>' for figure in figures)
+        + '\n<h2>History</h2>\n<div class="card table"><table>'
+        + f"<tr><th>when</th><th>ref</th><th>id</th><th>what</th></tr>\n{history}</table></div>"
     )
+    return page(f"{name} - Laminar", body)

@@ -48,7 +48,7 @@ Train = Callable[[Job, Description, Emit], Trained]
 
 
 def train_layer(
-    file: StackFile, store: Store, step: Step, *, run: str, ref: str, emit: Emit, clock: Clock, how: Train | None = None
+    file: StackFile, store: Store, step: Step, *, run: str, ref: str | None, emit: Emit, clock: Clock, how: Train | None = None
 ) -> Outcome:
     """`how`: trains the job; by itself this goes by the strategy of the recipe, on this machine."""
     layer, spec = step.layer, file.spec.data[step.layer.data]
@@ -101,7 +101,7 @@ def train_layer(
             seconds=trained.seconds,
             now=clock.now(),
             notes=[*notes, *made.notes, *trained.notes],
-            earlier=[id for id in (step.record.id if step.record else None, store.refs.get(ref), step.parent) if id],
+            earlier=[id for id in (step.record.id if step.record else None, store.refs.get(ref) if ref else None, step.parent) if id],
         )
         record = BuildRecord(
             key=step.key,

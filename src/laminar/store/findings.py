@@ -19,6 +19,7 @@ Kind = Literal[
     "features",
     "checkpoint",
     "fingerprint",
+    "plan",
     "rollback",
     "project",
     "lease",

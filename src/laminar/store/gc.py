@@ -15,7 +15,7 @@ from typing import Final
 
 from laminar.core import atomic
 from laminar.core.clock import Clock
-from laminar.store import locks, projects
+from laminar.store import locks, projects, trial_layers
 from laminar.store.layout import Layout
 from laminar.store.objects import GRACE
 from laminar.store.retention import DAY, LOST, UNUSED, FeatureItem, GcPlan, Item, LayerItem, Listing, RunItem, decide
@@ -89,6 +89,7 @@ def _listing(store: Store, *, remove_dead: bool) -> Listing:
         keys=keys,
         refs=list(store.refs.every()),
         projects={p.path: (p.exists(), list(p.refs.values())) for p in projects.registered(layout)},
+        experiments=trial_layers.held(layout),
         needs=locks.living(layout, remove_dead=remove_dead),
         busy=locks.anyone_living(layout),
         runs={path.name: _run(path, done) for path in _folders(layout.runs)},

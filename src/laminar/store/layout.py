@@ -21,12 +21,14 @@ FOLDERS: Final = (
     "features",
     "fingerprints",
     "leases",
+    "plans",
     "projects",
     "tmp",
     "locks",
     "lost",
     "rollbacks",
     "sent",
+    "experiments",
 )
 _OWN: Final = frozenset((*FOLDERS, "format", "index", "remotes.json", ".gitignore"))
 TAGS: Final = "tags"
@@ -59,12 +61,14 @@ class Layout:
         self.features = root / "features"
         self.fingerprints = root / "fingerprints"
         self.leases = root / "leases"
+        self.plans = root / "plans"
         self.projects = root / "projects"
         self.tmp = root / "tmp"
         self.locks = root / "locks"
         self.lost = root / "lost"
         self.rollbacks = root / "rollbacks"
         self.sent = root / "sent"
+        self.experiments = root / "experiments"
         self.format = root / "format"
         self.index = root / "index"
         self.remotes = root / "remotes.json"

@@ -99,6 +99,9 @@ def _mend(store: Store, finding: Finding, remotes: list[Remote]) -> str | None:
             return "put aside: it is written again by the next build or push"
         case "lease":
             return _lease(store, path)
+        case "plan":
+            path.unlink(missing_ok=True)
+            return "deleted: laminar plan makes it again"
         case "sent":
             path.unlink(missing_ok=True)
             return "deleted: the next push looks at what the remote has"

@@ -1,7 +1,7 @@
 """Retention: what gc may delete, decided purely over a listing; gc.py lists and deletes.
 
-Live is what any of these needs: a ref or tag (with its history), a project that shares the store and still exists, a lease of a living
-process, anything younger than the grace age; and the ancestors of all those. In doubt nothing is deleted.
+Live is what any of these needs: a ref or tag (with its history), a project that shares the store and still exists, an experiment,
+a lease of a living process, anything younger than the grace age; and the ancestors of all those. In doubt nothing is deleted.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     keys: Mapping[str, tuple[str, str]]  # key -> id, run
     refs: Iterable[tuple[str, State, list[Entry]]]
     projects: Mapping[str, tuple[bool, list[str]]]  # path -> does it exist, ids
+    experiments: frozenset[str] = frozenset()  # ids of layers that are trials of an experiment
     needs: Needs
     busy: bool  # some living process holds a lease
     runs: Mapping[str, RunItem]
@@ -142,7 +143,7 @@ def decide(listing: Listing, *, keep: int | None, feature_budget: int, now: floa
 
 
 def _roots(listing: Listing, keep: int | None, young: float) -> set[str]:
-    roots = set(listing.needs.layers)
+    roots = set(listing.needs.layers) | listing.experiments
     for _, state, log in listing.refs:
         if keep is None:
             roots |= {entry.id for entry in log} | set(state.history)

@@ -141,6 +141,7 @@ def _small_records(store: Store) -> Iterator[Finding]:
     layout = store.layout
     kinds: list[tuple[Path, Kind]] = [(path, "project") for path in sorted(layout.projects.glob("*.json"))]
     kinds += [(path, "rollback") for path in sorted(layout.rollbacks.glob("*.json"))]
+    kinds += [(path, "plan") for path in sorted(layout.plans.glob("*/*.json"))]
     kinds += [(path, "lease") for path in sorted(layout.leases.glob("*.json"))]
     kinds += [(path, "sent") for path in sorted(layout.sent.glob("*.json"))]
     kinds.append((layout.remotes, "remotes"))

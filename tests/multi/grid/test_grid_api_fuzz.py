@@ -38,4 +38,4 @@ def test_no_request_makes_the_server_fail(case: schemathesis.Case, grid: tuple[G
 def test_the_description_names_every_route(grid: tuple[GridServer, str]) -> None:
     told = httpx.get(grid[1] + "/v1/openapi.json").json()
     routes = {route.path for route in grid[0].app.routes}  # type: ignore[attr-defined]
-    assert routes - set(told["paths"]) == {"/", "/status.js", "/v1/openapi.json"}
+    assert routes - set(told["paths"]) == {"/", "/status.js", "/view.js", "/view.css", "/v1/openapi.json"}

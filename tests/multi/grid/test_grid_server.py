@@ -21,6 +21,7 @@ from laminar.grid.node.home import Home
 from laminar.grid.node.join import join
 from laminar.grid.node.limits import Limits
 from laminar.grid.node.line import Reply
+from laminar.grid.node.machine import facts
 from laminar.grid.server import patience
 from laminar.grid.server.gate import Nonces, Rates
 from laminar.grid.server.serve import GridServer
@@ -156,8 +157,9 @@ def test_the_status_page_needs_nothing_from_elsewhere(grid: tuple[GridServer, st
         and "http" not in page.text.replace("http-equiv", "")
         and "default-src 'none'" in page.headers["content-security-policy"]
     )
-    script = httpx.get(f"{url}/status.js").text
-    assert "innerHTML" not in script and "https://" not in script
+    for name in ("status.js", "view.js", "view.css"):
+        given = httpx.get(f"{url}/{name}")
+        assert given.status_code == 200 and "innerHTML" not in given.text and "https://" not in given.text
     metrics = httpx.get(f"{url}/metrics?token={server.secrets.view}").text
     assert 'laminar_grid_nodes{state="known"}' in metrics
 
@@ -196,7 +198,7 @@ def test_a_server_that_lies_is_not_listened_to(grid: tuple[GridServer, str], tmp
         other.work(Ask(want=1))
     other.close()
     with pytest.raises(LaminarError, match="was expected") as caught:
-        join(Home(tmp_path), url, server.secrets.join, signing.Key.make().public, "n", Limits())
+        join(Home(tmp_path), url, server.secrets.join, signing.Key.make().public, facts("n", Limits()))
     assert caught.value.code == "L502"
 
 
@@ -298,10 +300,10 @@ def test_tls_with_an_authority_of_its_own(tmp_path: Path) -> None:
     with serving(tmp_path / "grid", certificate=pair) as (server, url):
         assert url.startswith("https://")
         home = Home(tmp_path / "node")
-        client = join(home, url, server.secrets.join, server.key.public, "n", Limits(), tmp_path / "tls" / "ca.pem")
+        client = join(home, url, server.secrets.join, server.key.public, facts("n", Limits()), tmp_path / "tls" / "ca.pem")
         assert client.work(Ask(want=1)).why == "nothing to do"
         client.close()
-        later = join(home, None, None, None, "n", Limits())  # it has kept the authority
+        later = join(home, None, None, None, facts("n", Limits()))  # it has kept the authority
         assert later.work(Ask(want=1)).why == "nothing to do"
         later.close()
         stranger = Client(url, signing.Key.make(), pinned=server.key.public)

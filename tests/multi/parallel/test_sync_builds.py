@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,20 @@ def test_ctrl_c_keeps_the_step_and_ends_every_process(tmp_path: Path) -> None:
     again = built(folder)  # by one process, which goes on where the two stopped
     assert again["action"] == "built"
     assert events(folder, "resume")[0]["step"] == kept >= 20
+
+
+def test_a_build_that_ignores_ctrl_c_is_ended_by_sigterm_all_the_same(tmp_path: Path) -> None:
+    """What a script starts with & ignores SIGINT, and so did its workers: nobody could stop them, nor end a trial of the planner."""
+    folder = slow_project(tmp_path / "background")
+    words = [sys.executable, "-m", "laminar", "build", "--strategy", "sync", "--workers", "2"]
+    ignores = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    process = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=ignores)
+    workers = wait_for_step(folder, process, 10)
+    process.terminate()
+    _, error = process.communicate(timeout=100)
+    assert process.returncode == 130, error
+    assert not any(alive(worker["pid"]) for worker in workers)
+    assert events(folder, "checkpoint")[-1]["why"] == "interrupted"
 
 
 def test_when_the_build_is_killed_its_workers_end_too(tmp_path: Path) -> None:

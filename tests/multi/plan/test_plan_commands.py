@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from laminar.plan.kept_plans import KeptAnswer, kept
 from laminar.plan.ledger import Ledger
+from laminar.store.store import Store
 from tests import warm
 
 STACK = """\
@@ -71,6 +73,11 @@ class Project:
         told: dict[str, Any] = json.loads(found.stdout)
         return told
 
+    def kept(self, layer: str) -> KeptAnswer:
+        found = kept(Store.open(self.folder / ".laminar"), "digits", layer)
+        assert found is not None
+        return found
+
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
@@ -83,6 +90,10 @@ def test_plans_come_best_first_and_the_second_time_nothing_is_measured(project: 
     assert times == sorted(times) and {"solo", "sync", "mesh", "pipeline"} <= {plan["strategy"]["kind"] for plan in told["plans"]}
     again = project.plan("base", "--workers", "2", "--same-result", "--top", "100")
     assert again["plans"] == told["plans"]
+    kept = project.kept("base")
+    assert kept.by == "plan" and kept.chosen == 0 and kept.conclusion == told["conclusion"]
+    assert [plan.strategy for plan in kept.plans] == [plan["strategy"] for plan in told["plans"][: len(kept.plans)]]
+    assert all(plan.timeline and plan.memory for plan in kept.plans), "all of these make steps at once"
 
 
 def test_a_picture_and_a_trace_of_a_step(project: Project) -> None:
@@ -97,6 +108,8 @@ def test_what_auto_builds_has_the_key_of_one_process_and_says_how_it_was_chosen(
     assert built.returncode == 0, built.stderr
     (layer,) = json.loads(built.stdout)["layers"]
     assert layer["action"] == "built" and layer["notes"][0].startswith("auto chose ")
+    kept = project.kept("base")
+    assert kept.by == "auto" and layer["notes"][0].startswith(f"auto chose {kept.plans[kept.chosen].name}:")
     (again,) = json.loads(project.run("build", "base", "-q", "--json").stdout)["layers"]
     assert again["action"] == "cached" and again["key"] == layer["key"]
     ledger = Ledger.open(project.folder / "ledger.sqlite")
@@ -110,6 +123,7 @@ def test_a_plan_that_is_tried_is_measured_and_leaves_nothing_in_the_store(projec
     before = sorted((project.folder / ".laminar" / "runs").iterdir())
     told = project.plan("base", "--workers", "2", "--same-result", "--try", "1")
     assert told["plans"][0]["measured_seconds"] > 0
+    assert project.kept("base").plans[0].measured_seconds == told["plans"][0]["measured_seconds"]
     assert sorted((project.folder / ".laminar" / "runs").iterdir()) == before
 
 

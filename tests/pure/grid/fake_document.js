@@ -11,7 +11,7 @@ class Node {
   toJSON() { return { tag: this.tag, cls: this.className, said: this.said, style: this.style.set, title: this.title, inside: this.inside }; }
 }
 const places = {};
-for (const id of ["when", "all", "figures", "runs", "nodes", "rounds"]) places[id] = new Node("section");
+for (const id of ["when", "all", "figures", "runs", "nodes", "rounds", "tasks"]) places[id] = new Node("section");
 const document = { createElement: (tag) => new Node(tag), createElementNS: (space, tag) => new Node(tag), getElementById: (id) => places[id] };
 const location = { search: "?token=abc", origin: "http://grid:8787" };
 class URLSearchParams { constructor(text) { this.text = text; } get(name) { return this.text.split(name + "=")[1] || null; } }

@@ -10,12 +10,12 @@ from laminar.grid.waiting import waits_for
 
 
 def run(**more: Any) -> dict[str, Any]:
-    told = {"name": "net-1", "state": "open", "why": "", "results": {}, "refused": {}, "applied": 0, "failed": 0}
+    told = {"name": "net-1", "state": "open", "why": "", "results": {}, "refused": {}, "applied": 0, "failed": 0, "kernels": {}}
     return {**told, **more}
 
 
-def nodes(known: int = 3, banned: int = 0, near: int = 3, spent: int = 0) -> dict[str, int]:
-    return {"known": known, "banned": banned, "near": near, "spent": spent}
+def nodes(known: int = 3, banned: int = 0, near: int = 3, spent: int = 0, able: int = 3) -> dict[str, int]:
+    return {"known": known, "banned": banned, "near": near, "spent": spent, "able": able}
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,14 @@ def nodes(known: int = 3, banned: int = 0, near: int = 3, spent: int = 0) -> dic
         (run(), nodes(1, 1, 0), "banned", "its only node", "--undo"),
         (run(), nodes(3, 1, 0), "away", "of 2 nodes none is here", "laminar grid nodes"),
         (run(), nodes(3, 0, 2, 2), "spent", "all 2 nodes", "laminar grid nodes"),
+        (
+            run(kernels={"ab" * 32: "leaky"}),
+            nodes(able=0),
+            "kernel",
+            "of 3 nodes here none has the kernel leaky.c (sha256 abab",
+            "--kernels DIR",
+        ),
+        (run(kernels={"ab" * 32: "leaky", "cd" * 32: "conv"}), nodes(1, 0, 1, able=0), "kernel", "conv.c", "leaky.c and conv.c of this"),
         (run(refused={"norm": 2, "schema": 1}), nodes(), "refused", "norm 2, schema 1", "laminar grid tasks"),
         (run(failed=3), nodes(), "failed", "no node has been able", "laminar grid tasks"),
     ],
@@ -46,6 +54,7 @@ def test_what_is_waited_for_is_named(told: dict[str, Any], there: dict[str, int]
         (run(results={"in progress": 1}), nodes(3, 0, 2, 2)),
         (run(), nodes(3, 0, 3, 2)),
         (run(refused={"norm": 9}, applied=1), nodes()),
+        (run(kernels={"ab" * 32: "leaky"}), nodes(able=1)),
         (run(refused={"norm": 2}), nodes()),
         (run(state="done"), nodes(0, 0, 0)),
         (run(state="stopped"), nodes(2, 2, 0)),

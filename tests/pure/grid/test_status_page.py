@@ -73,19 +73,39 @@ ROUND: dict[str, Any] = {
     "stepped": True,
 }
 
+TASK: dict[str, Any] = {
+    "id": 9,
+    "task": 4,
+    "state": "invalid",
+    "verdict": "norm",
+    "used": False,
+    "sent": 900.0,
+    "lease": 60.0,
+    "returned": 930.0,
+    "bytes": 2_000,
+    "round": 3,
+    "version": 3,
+    "needs": 1,
+    "node": "desk",
+}
+
 
 class Page:
     """The script after its first look at a grid."""
 
-    def __init__(self, status: dict[str, Any], nodes: list[Any], rounds: list[Any], code: int = 200) -> None:
+    def __init__(
+        self, status: dict[str, Any], nodes: list[Any], rounds: list[Any], code: int = 200, tasks: list[Any] | None = None
+    ) -> None:
         self._engine = pytest.importorskip("quickjs", reason="pip install 'laminar[dev]'").Context()
         self._engine.eval(DOCUMENT)
-        self.answer(status, nodes, rounds, code)
-        self._engine.eval((files("laminar.grid.server") / "status.js").read_text(encoding="utf-8"))
+        self.answer(status, nodes, rounds, code, tasks)
+        for name in ("view.js", "status.js"):  # two modules that are one script here
+            text = (files("laminar.grid.server") / name).read_text(encoding="utf-8")
+            self._engine.eval("\n".join(line.removeprefix("export ") for line in text.splitlines() if not line.startswith("import ")))
         self._finish()
 
-    def answer(self, status: dict[str, Any], nodes: list[Any], rounds: list[Any], code: int = 200) -> None:
-        told = {"v1/status": [code, status], "v1/nodes": [code, nodes], "v1/rounds": [code, rounds]}
+    def answer(self, status: dict[str, Any], nodes: list[Any], rounds: list[Any], code: int = 200, tasks: list[Any] | None = None) -> None:
+        told = {"v1/status": [code, status], "v1/nodes": [code, nodes], "v1/rounds": [code, rounds], "v1/tasks": [code, tasks or []]}
         self._engine.eval(f"answer({json.dumps(told)})")
 
     def again(self) -> None:
@@ -100,10 +120,17 @@ class Page:
         return json.loads(self._engine.eval(f"JSON.stringify({place})"))
 
 
-def page(*runs: dict[str, Any], nodes: list[Any] | None = None, rounds: list[Any] | None = None, code: int = 200, **tasks: int) -> Page:
+def page(
+    *runs: dict[str, Any],
+    nodes: list[Any] | None = None,
+    rounds: list[Any] | None = None,
+    newest: list[Any] | None = None,
+    code: int = 200,
+    **tasks: int,
+) -> Page:
     known = nodes or []
     people = {"known": len(known), "active": sum(one["active"] for one in known), "trusted": 0, "banned": 0}
-    return Page({"now": 1000.0, "nodes": people, "runs": list(runs), "tasks": tasks}, known, rounds or [], code)
+    return Page({"now": 1000.0, "nodes": people, "runs": list(runs), "tasks": tasks}, known, rounds or [], code, newest)
 
 
 def elements(tree: Any) -> list[Any]:
@@ -122,7 +149,7 @@ def test_a_grid_without_anything_says_what_to_do() -> None:
     assert "laminar grid join http://grid:8787 --token TOKEN" in text(made.of("places.nodes"))
     assert "No round yet" in text(made.of("places.rounds"))
     assert text(made.of("places.figures")).startswith("0 of 0 nodes are here")
-    assert made.of("places.all")["cls"] == "" and text(made.of("places.when")).startswith("at ")
+    assert made.of("places.all")["cls"] == "grid-view" and text(made.of("places.when")).startswith("at ")
 
 
 def test_figures_runs_nodes_and_rounds_are_shown() -> None:
@@ -141,7 +168,9 @@ def test_figures_runs_nodes_and_rounds_are_shown() -> None:
     assert rows[0].startswith("1 desk – here 100 10 s 50 % 120 3 7 0 0 2.0 kB 10 B") and "away" in rows[1]
     assert [one["style"] for one in elements(made.of("places.nodes")) if one["style"]] == [{"--share": "1.000"}, {"--share": "0.250"}]
     assert "net-1 3 3 3 4 12.5 quorum" in text(made.of("places.rounds"))
-    assert made.of("asked") == [[path, "Bearer abc"] for path in ("v1/status", "v1/nodes", "v1/rounds")]
+    assert "No task was given out yet" in text(made.of("places.tasks"))
+    assert "9 3 desk invalid norm 2 min 30 s 2.0 kB" in text(page(told, newest=[TASK]).of("places.tasks"))
+    assert made.of("asked") == [[path, "Bearer abc"] for path in ("v1/status", "v1/nodes", "v1/rounds", "v1/tasks")]
 
 
 @pytest.mark.parametrize("curve", [[], [{"version": 0, "made": 1.0, "loss": 2.0}], [{"version": 0, "made": 1.0, "odd": 2.0}]])
@@ -164,11 +193,13 @@ def test_runs_that_live_come_first_and_old_ones_are_counted() -> None:
 def test_names_of_strangers_stay_text() -> None:
     node = {**NODE, "name": HOSTILE, "owner": HOSTILE, "banned": HOSTILE, "active": False}
     run = {**RUN, "name": HOSTILE, "layer": HOSTILE, "state": HOSTILE, "why": HOSTILE, "refused": {HOSTILE: 1}}
-    made = page(run, nodes=[node], rounds=[{**ROUND, "name": HOSTILE, "why": HOSTILE}])
-    places = [made.of(f"places.{name}") for name in ("figures", "runs", "nodes", "rounds", "when")]
+    made = page(
+        run, nodes=[node], rounds=[{**ROUND, "name": HOSTILE, "why": HOSTILE}], newest=[{**TASK, "node": HOSTILE, "verdict": HOSTILE}]
+    )
+    places = [made.of(f"places.{name}") for name in ("figures", "runs", "nodes", "rounds", "tasks", "when")]
     made_of = {one["tag"] for place in places for one in elements(place)}
     assert made_of.isdisjoint({"img", "script", "a", "iframe", "style", "link", "object", "form", "input"})
-    assert all(HOSTILE in text(place) for place in places[1:4])
+    assert all(HOSTILE in text(place) for place in places[1:5])
     said = [value for place in places for one in elements(place) for value in one["said"].values()]
     assert not any(HOSTILE in value for value in said)  # nor is a name an attribute that could be a script
 
@@ -179,12 +210,12 @@ def test_what_was_seen_last_stays_when_the_server_is_gone(code: int, said: str) 
     before = made.of("places.runs")
     made.answer({}, [], [], code)
     made.again()
-    assert said in text(made.of("places.when")) and made.of("places.all")["cls"] == "stale"
+    assert said in text(made.of("places.when")) and made.of("places.all")["cls"] == "grid-view stale"
     assert made.of("places.runs") == before
     assert len(made.of("later")) == 1  # and it asks again
     made.answer({"now": 1.0, "nodes": {"known": 0, "active": 0, "trusted": 0, "banned": 0}, "runs": [], "tasks": {}}, [], [])
     made.again()
-    assert made.of("places.all")["cls"] == "" and made.of("places.runs") != before
+    assert made.of("places.all")["cls"] == "grid-view" and made.of("places.runs") != before
 
 
 def test_a_field_that_is_missing_is_noticed() -> None:

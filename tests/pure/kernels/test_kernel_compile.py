@@ -12,6 +12,7 @@ from laminar.core.errors import LaminarError
 from laminar.kernels.arguments import arguments
 from laminar.kernels.compile.boxes import Plan
 from laminar.kernels.compile.grid import Shape
+from laminar.kernels.compile.instrumented import instrumented
 from laminar.kernels.compile.native import Native, Options, compiled
 from laminar.kernels.emulate.run import emulate
 from laminar.kernels.language.kernel import read_kernel
@@ -229,15 +230,20 @@ def test_code_is_kept_and_made_again_if_it_is_spoilt(tmp_path: Any, monkeypatch:
     assert not [one for one in tmp_path.rglob("*") if one.name.endswith(".tmp")]
 
 
+def shared_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laminar.kernels.compile.together.LEAST", 0.0)
+    monkeypatch.setattr("laminar.kernels.compile.together.ALONE", 0.0)
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_give_the_same(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laminar.kernels.compile.native.ALONE", 0.0)
+    shared_always(monkeypatch)
     both(PRODUCT, 30 * 40, (SCALAR, BLOCKS), threads, a=numbers(30, 9), b=numbers(9, 40, seed=1), c=np.zeros((30, 40), "float32"))
     both(LEAKY, None, (LANES,), threads, x=numbers(1001), slope=0.1)
 
 
 def test_the_first_failure_of_several_threads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laminar.kernels.compile.native.ALONE", 0.0)
+    shared_always(monkeypatch)
     source = "void kernel(int i, int n, const int at[n], int y[n]) { y[i] = at[at[i]]; }"
     at = np.zeros(100_000, "int32")
     at[5:] = -1
@@ -256,3 +262,19 @@ def test_values_beyond_their_type() -> None:
     y = np.zeros(4, "float32")
     compiled(read_kernel(LEAKY)).run([-np.ones(4, "float32"), y], [1e300], 4)
     assert np.isneginf(y).all()
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4, 15])
+@pytest.mark.parametrize("count", [1023, 1024, 5001])
+def test_arrays_that_begin_within_a_line_of_the_cache(offset: int, count: int) -> None:
+    memory = [np.zeros(count + 32, "float32") for _ in range(2)]
+    x, y = (one[(-one.ctypes.data // 4) % 16 + offset :][:count] for one in memory)
+    x[:] = numbers(count)
+    kernel = read_kernel(LEAKY)
+    for threads in (1, 2):
+        y[:] = 7
+        compiled(kernel).run([x, y], [0.1], count, threads)
+        assert np.array_equal(y, np.where(x < 0, np.float32(0.1) * x, x))
+        assert np.count_nonzero(memory[1]) == np.count_nonzero(y)  # and nothing beside it
+    counted = instrumented(kernel, {"x": x, "y": np.zeros_like(x)}, {"slope": 0.1}, count)
+    assert counted.counts["global"].reads == counted.counts["global"].writes == count

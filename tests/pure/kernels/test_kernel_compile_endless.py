@@ -7,6 +7,7 @@ import pytest
 
 from laminar.core.errors import LaminarError
 from laminar.kernels.compile import statements
+from laminar.kernels.compile.instrumented import instrumented
 from laminar.kernels.compile.native import Options, compiled
 from laminar.kernels.language.kernel import read_kernel
 
@@ -30,4 +31,12 @@ def test_rounds_of_loops_within_count(monkeypatch: pytest.MonkeyPatch, lanes: bo
     assert not y.any()
     with pytest.raises(LaminarError, match="10,000 rounds") as error:
         native.run([np.ones(20, np.float32), y], [], 20)
+    assert error.value.code == "L704"
+
+
+def test_code_that_counts_keeps_to_its_steps() -> None:
+    """And does not leave it to the emulator to find out."""
+    kernel, x, y = read_kernel(NESTED), np.ones(200_000, np.float32), np.zeros(200_000, np.float32)
+    with pytest.raises(LaminarError, match="more than 5,000 rounds in instance 0") as error:
+        instrumented(kernel, {"x": x, "y": y}, {}, x.size, 5_000)
     assert error.value.code == "L704"

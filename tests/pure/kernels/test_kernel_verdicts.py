@@ -259,3 +259,21 @@ def test_every_access_and_every_pair_has_a_verdict() -> None:
     found = judged("y[i] = x[i] + y[i]; y[i] += 1;")
     assert len(answers(found, "bounds")) == 5
     assert len(answers(found, "race")) == 7  # of two stores and two loads of y: every pair but those of loads
+
+
+def test_many_accesses_to_one_array_are_one_verdict_and_not_silence() -> None:
+    text = "void kernel(int i, int n, const float x[n], float y[n]) { " + "y[i] = y[i] + x[i]; " * 150 + "}"
+    found = verdicts(read_kernel(text))
+    (race,) = [one for one in found if one.kind == "race"]
+    assert race.verdict == "run-time" and race.why == "33,825 pairs of accesses are too many to look at" and race.other is not None
+    assert len([one for one in found if one.kind == "bounds"]) == 450
+
+
+@pytest.mark.parametrize("deep", [6, 7, 20])
+def test_barriers_deep_within_loops_are_looked_at_or_left_to_the_run(deep: int) -> None:
+    """Neither for ever, nor by a witness that cannot be."""
+    loops = "".join(f"for (int k{one} = 0; k{one} < 2; k{one}++) {{ " for one in range(deep))
+    text = f"void kernel(int i, int n, const float x[n], float y[n]) {{ shared float t[8]; {loops} t[i % 8] = x[i]; barrier(); "
+    found = verdicts(read_kernel(text + "y[i] = t[(i + 1) % 8]; barrier(); " + "}" * deep + " }"))
+    races = {one.verdict for one in found if one.kind == "race" and one.what == "`t`"}
+    assert "witness" not in races and "run-time" in races

@@ -55,6 +55,7 @@ def fill(store: Store) -> None:
     fact = b'{"signature":"x","value":1}'
     (store.layout.fingerprints / "f.json").write_bytes(b'{"check":"%s","value":%s}' % (digest.of_bytes(fact).encode(), fact))
     records.write(store.layout.rollbacks / "digits%2Fhead-3.json", {"ref": "digits/head", "n": 3, "text": "[stack]"})
+    records.write(store.layout.plans / "digits" / "head.json", {"layer": "head"})
     records.write(store.layout.leases / "1-dead.json", {"layers": [], "runs": [], "features": []})
     Sent(store, "ftp://host/models").add([head.tensors["w"].objects()[-1]])
 

@@ -7,6 +7,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from laminar.core.seeds import derive
@@ -29,10 +30,11 @@ class Crowd:
     owners: dict[int, str] = field(default_factory=dict)  # who has a token of their own
     trusted: frozenset[int] = frozenset()
     database: str = "sqlite://"
+    kernels: dict[str, str] = field(default_factory=dict)  # that the run needs
 
     def __post_init__(self) -> None:
         self.problem = Clouds(self.seed)
-        self.settings = Clouds.settings(self.grid, seed=self.seed)
+        self.settings = msgspec.structs.replace(Clouds.settings(self.grid, seed=self.seed), kernels=self.kernels)
         self.hall = Hall(TorchLearner(), seed=self.seed, database=self.database)
         self.run = self.hall.begin("crowd", self.settings, Clouds.first())
         self.sketcher = Sketcher(self.settings.layout.numel, derive(self.seed, "grid sketch"))

@@ -29,13 +29,19 @@ def told() -> dict[str, Any]:
     return json.loads(json.dumps(found))  # as it goes over the line
 
 
-LOOKS = {"status": overview.status, "nodes": overview.nodes_told, "rounds": overview.rounds_told, "company": overview.company}
+LOOKS = {
+    "status": overview.status,
+    "nodes": overview.nodes_told,
+    "rounds": overview.rounds_told,
+    "tasks": overview.tasks_told,
+    "company": overview.company,
+}
 
 
 def test_the_page_can_show_what_the_server_tells(told: dict[str, Any]) -> None:
-    page = Page(told["status"], told["nodes"], told["rounds"])
+    page = Page(told["status"], told["nodes"], told["rounds"], tasks=told["tasks"])
     assert text(page.of("places.when")).startswith("at "), text(page.of("places.when"))
-    shown = [page.of(f"places.{name}") for name in ("figures", "runs", "nodes", "rounds")]
+    shown = [page.of(f"places.{name}") for name in ("figures", "runs", "nodes", "rounds", "tasks")]
     everything = json.dumps(shown)
     assert not any(odd in everything for odd in ("NaN", "undefined", "Infinity", "[object"))
     assert len([one for one in elements(shown[2]) if one["tag"] == "tr"]) == 7  # the head, and six nodes

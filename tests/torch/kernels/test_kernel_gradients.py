@@ -12,6 +12,8 @@ from torch.nn import functional
 
 import laminar
 from laminar.core.errors import LaminarError
+from laminar.kernels.language.tree import Atomic, statements
+from laminar.kernels.operator.autograd import summed
 from laminar.kernels.operator.function import KernelFunction
 
 
@@ -200,3 +202,40 @@ def test_torch_compile_sees_one_graph() -> None:
     found = torch.autograd.grad(compiled(x).sum(), list(net.parameters()))
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def filter_gradient() -> tuple[Tensor, Tensor]:
+    """Of a convolution's filter, by the kernel and by torch."""
+    torch.manual_seed(0)
+    x, bias = torch.randn(3, 2, 7, 37), torch.randn(4)
+    weight = torch.randn(4, 2, 3, 3, requires_grad=True)
+    share = torch.randn(3, 4, 7, 37)
+    (ours,) = torch.autograd.grad(laminar.kernel("convolution.c", source=CONVOLUTION)(x, weight, bias), weight, share)
+    (theirs,) = torch.autograd.grad(functional.conv2d(x, weight, bias, padding=1), weight, share)
+    return ours, theirs
+
+
+def test_the_gradient_of_a_filter_is_added_up_without_atomics() -> None:
+    found = laminar.kernel("convolution.c", source=CONVOLUTION).backwards(frozenset({"weight"}), as_said=True)
+    assert not isinstance(found, LaminarError)
+    (one,) = found
+    assert one.otherwise is not None and not any(isinstance(part, Atomic) for part in statements(one.routine.kernel.body))
+    ours, theirs = filter_gradient()
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_parts_of_a_gradient_that_are_too_many_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = filter_gradient()[0]
+    monkeypatch.setattr("laminar.kernels.operator.autograd.MOST_PARTS", 4 * 2 * 9 * 37 - 1)
+    monkeypatch.setattr("laminar.kernels.operator.autograd.summed", lambda _: pytest.fail("they were"))
+    torch.testing.assert_close(filter_gradient()[0], kept, rtol=1e-4, atol=1e-4)
+
+
+def test_sums_of_parts_do_not_depend_on_threads() -> None:
+    parts, before = torch.randn(20_000, 33), torch.get_num_threads()
+    made = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        made.append(summed(parts))
+    torch.set_num_threads(before)
+    assert torch.equal(made[0], made[1]) and torch.equal(made[0], made[2])

@@ -11,9 +11,14 @@ from typing import Final
 from starlette.routing import Route
 
 from laminar.dashboard.context import Context
-from laminar.dashboard.pages import runs, stack
+from laminar.dashboard.pages import compare, experiments, grid, kernels, plan, runs, stack
 
 PAGES: Final[dict[str, Callable[[Context], list[Route]]]] = {
     "stack": stack.routes,
     "runs": runs.routes,
+    "compare": compare.routes,
+    "plan": plan.routes,
+    "experiments": experiments.routes,
+    "grid": grid.routes,
+    "kernels": kernels.routes,
 }

@@ -7,10 +7,11 @@ that nobody had before (trust/reputation.py), by a draw that it cannot know.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+from laminar.core.kernel_files import KernelName
 from laminar.core.seeds import derive
 from laminar.grid.daemons.feeder import Feeder
 from laminar.grid.db import nodes, runs, tasks, versions
@@ -45,11 +46,14 @@ class Scheduler:
         self._secret = self._dice.getrandbits(63)
         self._about: dict[tuple[int, int], Version] = {}  # of versions
         self._owners: dict[int, int | None] = {}
-        self._company: dict[int | None, tuple[float, int]] = {}  # until when it holds, and how many nodes are active, beside an owner's
+        self._needs: dict[int, dict[str, str]] = {}  # kernels that the tasks of a run need
+        # by owner, and kernels: until when it holds, and how many nodes with these are active, beside the owner's
+        self._company: dict[tuple[int | None, frozenset[str]], tuple[float, int]] = {}
 
     def forget(self) -> None:
         """A transaction was undone: what was read or taken in it may never have been."""
         self._about.clear()
+        self._needs.clear()
         self.feeder.changed()
 
     def hand_out(self, tx: Tx, node: Node, ask: Ask, now: float) -> Given:
@@ -61,11 +65,16 @@ class Scheduler:
         found = self._lost_on_the_way(tx, held, ask, now, open_runs)
         room = max(room, 0)
         owner = self._owner(tx, node.token)
+        missing: dict[str, str] = {}  # kernels that the node would need for what waits
         without = {run.id for name in ask.without if (run := runs.named(tx, name)) is not None}
         for one in self.feeder.offers(tx, _has(tx, ask.has)) if room > 0 else ():
             if len(found) >= min(room, ask.want):
                 break
             if one.run in without:
+                continue
+            needs = self._kernels(tx, one.run)
+            if needs and (lacks := {sha256: name for sha256, name in needs.items() if sha256 not in node.kernels}):
+                missing |= lacks
                 continue
             if not one.fresh and not self._may_check(tx, one, node, now):
                 continue
@@ -89,6 +98,8 @@ class Scheduler:
         nodes.seen(tx, node.id, now, speed=ask.speed, available=ask.available, sent=len(found))
         if found:
             return Given(tuple(found))
+        if missing and room > 0:
+            return Given((), needed(missing), PAUSE)
         return Given((), "nothing to do" if room > 0 else "enough is under way", PAUSE)
 
     def _lost_on_the_way(self, tx: Tx, held: list[Any], ask: Ask, now: float, open_runs: dict[int, Run]) -> list[Task]:
@@ -124,26 +135,33 @@ class Scheduler:
             self._owners[token] = token if nodes.personal(tx, token) else None
         return self._owners[token]
 
+    def _kernels(self, tx: Tx, id: int) -> dict[str, str]:
+        found = self._needs.get(id)
+        if found is None:
+            run = runs.get(tx, id)
+            found = self._needs[id] = run.settings.kernels if run is not None else {}
+        return found
+
     def _may_check(self, tx: Tx, one: Waiting, node: Node, now: float) -> bool:
         """Who checks whom is drawn anew each second: else liars who ask one after the other would be given each other's tasks."""
         if not one.check or node.trusted:
             return True
         draw = derive(self._secret, one.result, node.id, int(now)) / (1 << 63)
-        return draw * max(1, self._others(tx, node, now)) < CHECKERS
+        return draw * max(1, self._others(tx, one.run, node, now)) < CHECKERS
 
-    def _others(self, tx: Tx, node: Node, now: float) -> int:
-        """Active nodes that could check this one: not itself, and none of its owner's."""
-        owner = self._owner(tx, node.token)
-        until, count = self._company.get(owner, (now, 0))
+    def _others(self, tx: Tx, run: int, node: Node, now: float) -> int:
+        """Active nodes that could check this one: not itself, none of its owner's, and with the kernels of the run."""
+        owner, needs = self._owner(tx, node.token), frozenset(self._kernels(tx, run))
+        until, count = self._company.get((owner, needs), (now, 0))
         if not now < until <= now + COUNTED:
-            count = nodes.active(tx, now, beside=owner)
-            self._company[owner] = now + COUNTED, count
+            count = nodes.active(tx, now, beside=owner, kernels=needs)
+            self._company[owner, needs] = now + COUNTED, count
         return count - 1 if owner is None else count
 
     def _decide_check(self, tx: Tx, run: Run, node: Node, one: Waiting, now: float) -> None:
         if not must_check(node.streak, self._dice.random(), run.settings.grid.replicate, trusted=node.trusted):
             return
-        if self._others(tx, node, now) < 1:
+        if self._others(tx, run.id, node, now) < 1:
             runs.count(tx, run.id, unchecked=1)  # there is nobody to compare with
             return
         tasks.change(tx, one.task, needs=2, attempts=2)
@@ -199,6 +217,13 @@ class Scheduler:
                 self._about.clear()
             self._about[key] = Version(number=number, sha256=sha256, size=run.settings.size)
         return self._about[key]
+
+
+def needed(kernels: Mapping[str, str]) -> str:
+    """What a node is told that lacks these."""
+    sha256, name = next(iter(kernels.items()))
+    more = f" and {len(kernels) - 1} more" if len(kernels) > 1 else ""
+    return f"what is to do needs the kernel {KernelName(name, sha256)}{more}: laminar grid join --kernels DIR, with {name}.c in DIR"
 
 
 def _has(tx: Tx, told: Collection[str]) -> set[tuple[int, int | None]]:

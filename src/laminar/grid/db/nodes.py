@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -38,6 +40,12 @@ class Node:
     quota: int
     sent_today: int
     bytes_today: int
+    facts: str
+
+    @property
+    def kernels(self) -> frozenset[str]:
+        """That it has announced."""
+        return _kernels(self.facts)
 
 
 def get(tx: Tx, id: str, now: float) -> Node | None:
@@ -60,7 +68,13 @@ def _node(row: Any, now: float) -> Node:
         row.quota,
         row.sent_today if today else 0,
         row.bytes_today if today else 0,
+        row.facts,
     )
+
+
+@lru_cache(maxsize=4096)
+def _kernels(facts: str) -> frozenset[str]:
+    return frozenset(msgspec.json.decode(facts).get("kernels", ()))
 
 
 def trusted(tx: Tx, id: str) -> bool:
@@ -192,9 +206,17 @@ _BESIDE: Final = Prepared(
 )
 
 
-def active(tx: Tx, now: float, *, beside: int | None = None) -> int:
-    """Nodes that were heard of lately; `beside`: not those that came with this token."""
+def active(tx: Tx, now: float, *, beside: int | None = None, kernels: Iterable[str] = ()) -> int:
+    """Nodes that were heard of lately; `beside`: not those that came with this token; `kernels`: those that have them all."""
+    if kernels:
+        here = [nodes.c.seen > now - ACTIVE, nodes.c.banned.is_(None), *([nodes.c.token != beside] if beside is not None else [])]
+        return int(tx.execute(select(func.count()).select_from(nodes).where(*here, *having(kernels))).scalar_one())
     return int(_ACTIVE.value(tx, then=now - ACTIVE) if beside is None else _BESIDE.value(tx, then=now - ACTIVE, owner=beside))
+
+
+def having(kernels: Iterable[str]) -> list[Any]:
+    """Conditions of nodes that have announced these kernels. Digests are looked for in the JSON, where no other text is one in quotes."""
+    return [nodes.c.facts.contains(f'"{sha256}"', autoescape=True) for sha256 in sorted(kernels)]
 
 
 def everyone(tx: Tx) -> list[dict[str, Any]]:

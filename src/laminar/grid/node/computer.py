@@ -24,8 +24,8 @@ NEW_GROUP: Final = 0x200  # CREATE_NEW_PROCESS_GROUP of Windows
 class Computer:
     """The process that computes; started when there is work, and again when it has died. It can be stopped at any moment, and go on."""
 
-    def __init__(self, home: Path, limits: Limits) -> None:
-        self._home, self._limits = home, limits
+    def __init__(self, home: Path, limits: Limits, kernels: Path | None = None) -> None:
+        self._home, self._limits, self._kernels = home, limits, kernels
         self._process: subprocess.Popen[bytes] | None = None
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._reader: threading.Thread | None = None
@@ -45,7 +45,7 @@ class Computer:
         threads = max(1, int(cores * self._limits.cpu))
         share = min(1.0, cores * self._limits.cpu / threads)
         words = [sys.executable, "-m", "laminar.grid.node.worker_process", str(self._home), str(threads), str(share)]
-        words.append(str(self._limits.memory or 0))
+        words += [str(self._limits.memory or 0), *([str(self._kernels)] if self._kernels is not None else [])]
         self._ended = None
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
         self._lines = queue.SimpleQueue()

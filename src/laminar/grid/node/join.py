@@ -7,13 +7,11 @@ from pathlib import Path
 from laminar.core.errors import LaminarError
 from laminar.grid.node.client import Client, Refusal, Unreachable
 from laminar.grid.node.home import Home, Server
-from laminar.grid.node.limits import Limits
-from laminar.grid.node.machine import facts
-from laminar.grid.wire.messages import Enrolled
+from laminar.grid.wire.messages import Enrolled, Facts
 from laminar.grid.wire.signing import fingerprint
 
 
-def join(home: Home, url: str | None, token: str | None, key: str | None, name: str, limits: Limits, ca: Path | None = None) -> Client:
+def join(home: Home, url: str | None, token: str | None, key: str | None, told: Facts, ca: Path | None = None) -> Client:
     """A client of the server that the node belongs to, after a word with it where that is new."""
     known = home.server()
     if url is None and known is None:
@@ -24,7 +22,7 @@ def join(home: Home, url: str | None, token: str | None, key: str | None, name: 
     assert url is not None or known is not None
     client = Client(url or known.url, home.key, ca=str(authority) if authority else None)  # type: ignore[union-attr]
     try:
-        pinned, enrolled = _enrol(client, known, token, key, name, limits)
+        pinned, enrolled = _enrol(client, known, token, key, told)
     except BaseException:
         client.close()
         raise
@@ -34,7 +32,7 @@ def join(home: Home, url: str | None, token: str | None, key: str | None, name: 
     return client
 
 
-def _enrol(client: Client, known: Server | None, token: str | None, key: str | None, name: str, limits: Limits) -> tuple[str, Enrolled]:
+def _enrol(client: Client, known: Server | None, token: str | None, key: str | None, facts: Facts) -> tuple[str, Enrolled]:
     """The key that is pinned, and what the server said."""
     try:
         told = str(client.about().get("key", ""))
@@ -48,7 +46,7 @@ def _enrol(client: Client, known: Server | None, token: str | None, key: str | N
         if token is None:
             raise LaminarError("L503", f"a node needs a token to join {client.url}", hint="laminar grid join URL --token TOKEN")
         client.pinned = pinned
-        enrolled = client.enrol(token, facts(name, limits))
+        enrolled = client.enrol(token, facts)
     except Unreachable as error:
         raise LaminarError(
             "L501", f"the grid cannot be reached: {error}", hint="look whether the address is right and the server runs"

@@ -18,6 +18,7 @@ from laminar.core.errors import LaminarError
 from laminar.grid.node.client import Backoff, Client, Refusal, Unreachable
 from laminar.grid.node.computer import Computer
 from laminar.grid.node.home import Home
+from laminar.grid.node.kernels import Kernels
 from laminar.grid.node.limits import SHORT, Limits, rests
 from laminar.grid.node.machine import Watcher, facts
 from laminar.grid.node.memory_limit import CODE, too_much
@@ -34,9 +35,20 @@ Tell = Callable[[str], None]
 
 @final
 class Keeper:
-    def __init__(self, home: Home, client: Client, limits: Limits, name: str, tell: Tell, *, stop: threading.Event | None = None) -> None:
+    def __init__(
+        self,
+        home: Home,
+        client: Client,
+        limits: Limits,
+        name: str,
+        tell: Tell,
+        *,
+        kernels: Kernels | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
         self._home, self._client, self._limits, self._name, self._tell = home, client, limits, name, tell
-        self._computer = Computer(home.root, limits)
+        self._kernels = kernels or Kernels(None, tell)
+        self._computer = Computer(home.root, limits, self._kernels.folder)
         self._watcher = Watcher(home.root, only_idle=limits.only_idle)
         self._stop = stop or threading.Event()
         self._backoff = Backoff()
@@ -49,7 +61,8 @@ class Keeper:
         home.sweep()
         self._sent = Sent(home)  # answered, and not known to be used
         self._heard: list[int] = []  # verdicts that are settled
-        self._told_torch = ""
+        self._told: Facts | None = None
+        self._no_work = ""  # why, as it was told
         self._most: int | None = None
         self._too_large = TooLarge(home.root, limits.memory)
         self.done = 0
@@ -140,21 +153,27 @@ class Keeper:
     def _take(self, work: Work) -> None:
         """What the server answers to a request for work, which it has heard."""
         self._cannot, self._heard = self._cannot[64:], self._heard[HEARD:]
-        self._told_torch = self._computer.torch
+        self._told = self._facts()
         for task in work.tasks:
             self._home.note_task(task)
             self._ready.append(task)
         self._supplies.arrived(work.versions, work.tasks)
         self._settle(work.verdicts)
-        if not work.tasks and work.why and work.why != "nothing to do":
+        if work.tasks or not work.why or work.why == "nothing to do":
+            self._no_work = ""
+            return
+        if work.why != self._no_work:
             self._tell(work.why)
-            self._stop.wait(min(work.wait, 60.0))
+            self._no_work = work.why
+        self._stop.wait(min(work.wait, 60.0))
+
+    def _facts(self) -> Facts:
+        return facts(self._name, self._limits, self._computer.torch, self._kernels.digests)
 
     def _new_facts(self) -> Facts | None:
-        """What was not known when the node joined: which torch it has."""
-        if not self._computer.torch or self._told_torch == self._computer.torch:
-            return None
-        return facts(self._name, self._limits, self._computer.torch)
+        """At first, since what the server knows may be of another day; then when something has come to light: which torch it has."""
+        now = self._facts()
+        return None if now == self._told else now
 
     def _available(self) -> float:
         """Share of the time in which the owner has let it work."""
@@ -175,6 +194,8 @@ class Keeper:
             self._supplies.forget()
             if said["code"] == CODE:
                 self._too_large.note(task.run)
+            elif said["code"] == "L706":
+                self._kernels.look_again()  # one that was announced is gone, or another by now
             self._give_back(task, str(said["error"]))
             return
         if said.get("seconds"):

@@ -6,6 +6,7 @@ import contextlib
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import final
@@ -19,7 +20,7 @@ from laminar.grid.node.limits import Limits, Machine
 from laminar.grid.wire.messages import Facts
 
 
-def facts(name: str, limits: Limits, torch: str = "") -> Facts:
+def facts(name: str, limits: Limits, torch: str = "", kernels: Sequence[str] = ()) -> Facts:
     memory = min(psutil.virtual_memory().total, limits.memory or sys.maxsize)
     return Facts(
         name=name,
@@ -28,6 +29,7 @@ def facts(name: str, limits: Limits, torch: str = "") -> Facts:
         platform=f"{platform.system()} {platform.machine()}",
         laminar=__version__,
         torch=torch,
+        kernels=list(kernels),
     )
 
 

@@ -37,6 +37,7 @@ from laminar.grid.wire.messages import About, Task
 from laminar.grid.wire.sketch import SPARSE, Sketcher
 from laminar.parallel.compress.packet import BadPacket, Packet
 from laminar.parallel.compress.protocol import Compressor
+from laminar.stack.kernels import kernels_from
 
 DATA_SETS: Final = 4  # that stay open
 TAG: Final = "result"  # whose answer is not in the residual any more
@@ -45,8 +46,9 @@ SETTLED: Final = "settled"  # answers that are in it again
 
 @final
 class Worker:
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, home: Home, kernels: Path | None = None) -> None:
+        """`kernels`: the folder with those that its owner lets servers use."""
+        self._home, self._kernels = home, kernels
         self._trainers: dict[str, Trainer] = {}
         self._sketchers: dict[str, Sketcher] = {}
         self._data: OrderedDict[tuple[str, int | None], Dataset] = OrderedDict()
@@ -121,7 +123,8 @@ class Worker:
         if about not in self._trainers:
             self._trainers.clear()  # one model at a time: memory is the owner's
             described = msgspec.json.decode(self._home.file(about), type=About)
-            trainer = Trainer(described, self._home.file)
+            with kernels_from(self._kernels):
+                trainer = Trainer(described, self._home.file)
             self._trainers[about] = trainer
             self._sketchers = {about: Sketcher(trainer.layout.numel, described.sketch)}
         return self._trainers[about]

@@ -1,4 +1,6 @@
-"""The process that computes: `python -m laminar.grid.node.worker_process HOME`. One JSON line in, one out; it ends with its keeper.
+"""The process that computes: `python -m laminar.grid.node.worker_process HOME THREADS SHARE MEMORY [KERNELS]`.
+
+One JSON line in, one out; it ends with its keeper.
 
     {"do": task}                                      {"result": 7, "samples": 640, "seconds": 1.2, "loss": 0.4}
     {"put back": {"run", "about", "results": [7]}}    {"put back": [7]}
@@ -20,6 +22,7 @@ import msgspec
 
 def main() -> None:
     home, threads, share, memory = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])  # 0: any
+    kernels = Path(sys.argv[5]) if len(sys.argv) > 5 else None
     out = os.dup(1)
     os.dup2(2, 1)  # what libraries print is no answer
     import torch
@@ -35,7 +38,7 @@ def main() -> None:
     die_with(os.getppid())
     keep_freed_memory()
     torch.set_num_threads(threads)
-    worker, limit = Worker(Home(home)), MemoryLimit(memory or None, threads)
+    worker, limit = Worker(Home(home), kernels), MemoryLimit(memory or None, threads)
     pace = Pace(share)
     _say(out, {"ready": str(torch.__version__)})
     for line in sys.stdin.buffer:

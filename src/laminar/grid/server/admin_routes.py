@@ -102,7 +102,8 @@ class AdminRoutes:
         name = request.path_params["run"]
 
         def tell(tx: Tx) -> dict[str, Any]:
-            return {**overview.run_told(tx, commands._need(tx, name)), "nodes": overview.company(tx, self._clock())}
+            run = commands._need(tx, name)
+            return {**overview.run_told(tx, run), "nodes": overview.company(tx, run, self._clock())}
 
         return self._nodes.reply(request, await self._nodes.do(tell))
 

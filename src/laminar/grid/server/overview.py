@@ -40,11 +40,17 @@ def _people(tx: Tx, now: float) -> dict[str, int]:
     }
 
 
-def company(tx: Tx, now: float) -> dict[str, int]:
-    """Who there is for a run that waits: `near` asked for work just now, and of these `spent` have had all their tasks of today."""
+def company(tx: Tx, run: Run, now: float) -> dict[str, int]:
+    """Who there is for a run that waits: `near` asked for work just now, and of these `spent` have had all their tasks of today, and `able`
+    have the kernels that it needs."""
     near = (node_table.c.seen > now - NEAR) & node_table.c.banned.is_(None)
     spent = (node_table.c.day == int(now // DAY)) & (node_table.c.sent_today >= node_table.c.quota)
-    return {**_people(tx, now), "near": _number(tx, near), "spent": _number(tx, near, spent)}
+    return {
+        **_people(tx, now),
+        "near": _number(tx, near),
+        "spent": _number(tx, near, spent),
+        "able": _number(tx, near, *nodes.having(run.settings.needs)),
+    }
 
 
 def run_told(tx: Tx, run: Run) -> dict[str, Any]:
@@ -62,6 +68,7 @@ def run_told(tx: Tx, run: Run) -> dict[str, Any]:
         "version": run.version,
         "rounds": run.settings.rounds,
         "mode": run.settings.grid.mode,
+        "kernels": run.settings.kernels,
         "made": run.made,
         "ended": run.ended,
         "answers": answers,

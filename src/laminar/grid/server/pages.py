@@ -1,4 +1,7 @@
-"""Pages: the status page, which is one file and needs nothing from elsewhere, and figures for Prometheus."""
+"""Pages: the status page, which needs nothing from elsewhere, and figures for Prometheus.
+
+What it shows is drawn by view.js and view.css, which the dashboard takes from here, too.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from starlette.routing import Route
 
 from laminar.grid.server import overview
 from laminar.grid.server.gate import Gate
-from laminar.grid.server.routes import NodeRoutes
+from laminar.grid.server.routes import Handler, NodeRoutes
 
 POLICY: Final = "; ".join(
     (
         "default-src 'none'",
-        "style-src 'unsafe-inline'",
+        "style-src 'self'",
         "script-src 'self'",
         "connect-src 'self'",
         "base-uri 'none'",
@@ -32,6 +35,8 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 
+FILES: Final = {"status.js": "text/javascript", "view.js": "text/javascript", "view.css": "text/css"}
+
 
 @final
 class Pages:
@@ -42,16 +47,13 @@ class Pages:
         safely = self._nodes.safely
         return [
             Route("/", safely(self._page), methods=["GET"]),
-            Route("/status.js", safely(self._script), methods=["GET"]),
+            *(Route(f"/{name}", safely(_given(name)), methods=["GET"]) for name in FILES),
             Route("/metrics", safely(self._metrics), methods=["GET"]),
         ]
 
     async def _page(self, request: Request) -> Response:
         self._gate.look(request)
-        return Response(_text("status.html"), headers=HEADERS, media_type="text/html; charset=utf-8")
-
-    async def _script(self, request: Request) -> Response:  # noqa: ARG002 - nothing in it is secret
-        return Response(_text("status.js"), headers=HEADERS, media_type="text/javascript; charset=utf-8")
+        return Response(text_of("status.html"), headers=HEADERS, media_type="text/html; charset=utf-8")
 
     async def _metrics(self, request: Request) -> Response:
         self._gate.look(request)
@@ -97,5 +99,13 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _text(name: str) -> str:
+def _given(name: str) -> Handler:
+    async def give(request: Request) -> Response:  # noqa: ARG001 - nothing in it is secret
+        return Response(text_of(name), headers=HEADERS, media_type=f"{FILES[name]}; charset=utf-8")
+
+    return give
+
+
+def text_of(name: str) -> str:
+    """A file of the status page."""
     return (files("laminar.grid.server") / name).read_text(encoding="utf-8")

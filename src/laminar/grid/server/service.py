@@ -87,6 +87,7 @@ class Service:
             self._given_back(tx, id, result, why)
         if asked.facts is not None:
             nodes.enrol(tx, node.key, node.token, asked.facts, now)
+            node = self.node(tx, id)
         tasks.told(tx, id, asked.heard)
         given = self._scheduler.hand_out(tx, node, asked, now)
         return self._work(tx, id, given, now)

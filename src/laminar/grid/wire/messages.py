@@ -25,8 +25,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     pass
 
 
-class Facts(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of a node's machine: for its owner and for people who look at the grid. Nothing is decided by it but what fits."""
+class Facts(Message, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Of a node's machine: for its owner and for people who look at the grid. Nothing is decided by it but what fits, and who has the
+    kernels that a run needs."""
 
     name: Name
     cores: Annotated[int, Meta(ge=1, le=65536)]
@@ -34,6 +35,7 @@ class Facts(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     platform: Short  # Linux x86_64
     laminar: Short
     torch: Short = ""
+    kernels: Annotated[list[Sha], Meta(max_length=256)] = []  # that its owner has put there (core/kernel_files.py)
 
 
 class Enrol(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):

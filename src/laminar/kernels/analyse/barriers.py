@@ -7,16 +7,19 @@ round has one, instances that passed the same one last are in the same round.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from laminar.kernels.analyse.values import Site
 from laminar.kernels.analyse.varying import Varying
 from laminar.kernels.language.rules import KernelError
-from laminar.kernels.language.tree import Barrier, Block, Break, Continue, If, Kernel, Leave, Loop, Scope, Statement, statements
+from laminar.kernels.language.tree import Barrier, Block, Break, Continue, If, Kernel, Leave, Loop, Scope, Statement, blocks, statements
 
 Token: TypeAlias = tuple[int, frozenset[int]]
 """The barrier that was passed last (0: none yet), and the loops whose next round began since, by their ids; as negative numbers those
 that ended since because their condition did not hold."""
+
+DEEPEST: Final = 6
+"""Loops within loops up to which barriers are looked at: the ways in which rounds can have begun since grow with the power of two."""
 
 Tokens: TypeAlias = frozenset[Token]
 _START: Tokens = frozenset({(0, frozenset())})
@@ -34,24 +37,28 @@ def check_barriers(kernel: Kernel, name: str = "kernel.c") -> None:
 
 @dataclass
 class Intervals:
-    """`tokens`: of each statement, by its id; of a loop, where its condition is looked at."""
+    """`tokens`: of each statement, by its id; of a loop, where its condition is looked at. `unsure`: barriers were not looked at, so that
+    who may be together need not ever be."""
 
     tokens: dict[int, Tokens] = field(default_factory=dict)
     around: dict[int, frozenset[int]] = field(default_factory=lambda: {0: frozenset()})  # loops around each barrier
     waits: set[int] = field(default_factory=set)  # loops with a barrier in each round
+    unsure: bool = False
     _jumps: dict[object, Tokens] = field(default_factory=dict)
 
     @staticmethod
     def of(kernel: Kernel) -> Intervals:
         made = Intervals()
         if any(isinstance(one, Barrier) for one in statements(kernel.body)):
-            made._block(kernel.body, _START, ())
+            made.unsure = _depth(kernel.body) > DEEPEST
+            if not made.unsure:
+                made._block(kernel.body, _START, ())
         return made
 
     def together(self, one: Site, other: Site) -> list[frozenset[int]]:
         """The ways in which two instances can be there between the same barriers: for each the loops in whose same round they are."""
         if len(self.around) == 1:
-            return [frozenset()]  # without barriers everyone may be anywhere
+            return [frozenset()]  # without barriers, or where they are not looked at, everyone may be anywhere
         found: dict[frozenset[int], None] = {}
         both = frozenset(one.loops) & frozenset(other.loops)
         for token in sorted(self.tokens.get(one.statement, _START), key=_order):
@@ -113,6 +120,11 @@ class Intervals:
 
     def _met(self, one: Statement, tokens: Tokens) -> None:
         self.tokens[id(one)] = self.tokens.get(id(one), frozenset()) | tokens
+
+
+def _depth(block: Block) -> int:
+    """Of loops within loops."""
+    return max((isinstance(one, Loop) + max(map(_depth, blocks(one)), default=0) for one in block), default=0)
 
 
 def _order(token: Token) -> tuple[int, list[int]]:

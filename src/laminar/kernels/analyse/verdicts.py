@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from laminar.kernels.analyse.assigned import Assigned, check_assigned
 from laminar.kernels.analyse.barriers import Intervals, check_barriers
@@ -24,6 +24,8 @@ from laminar.kernels.language.tree import At, Atomic, Barrier, Constant, Kernel,
 
 Kind: TypeAlias = Literal["bounds", "race", "uninitialised", "division", "barrier", "end", "written"]
 Answer: TypeAlias = Literal["proved", "witness", "run-time"]
+
+MOST_PAIRS: Final = 4000  # of accesses to one array: some tenths of a second
 
 
 @dataclass(frozen=True)
@@ -114,11 +116,23 @@ def _races(every: list[Facts]) -> Iterator[Verdict]:
     intervals = Intervals.of(every[0].kernel)
     races = [Races(facts, intervals) for facts in every]
     nodes = [node for node in _nodes(every[0]) if node.object.memory != "local"]
+    for array in dict.fromkeys(node.object for node in nodes):
+        pairs = list(_pairs([node for node in nodes if node.object is array]))
+        if len(pairs) > MOST_PAIRS:
+            places = sorted(node.at for pair in pairs for node in pair)
+            why = f"{len(pairs):,} pairs of accesses are too many to look at"
+            yield Verdict("race", "run-time", places[0], places[-1], f"`{array.name}`", why)
+            continue
+        for pair in pairs:
+            yield _race(races, *sorted(pair, key=lambda node: node.at))
+
+
+def _pairs(nodes: list[Access]) -> Iterator[tuple[Access, Access]]:
+    """Of one array's accesses: those that could be a race."""
     for one, other in combinations_with_replacement(nodes, 2):
         both = (isinstance(one, Atomic) and isinstance(other, Atomic)) or (isinstance(one, Load) and isinstance(other, Load))
-        if one.object is other.object and not both:
-            first, second = sorted((one, other), key=lambda node: node.at)
-            yield _race(races, first, second)
+        if not both:
+            yield one, other
 
 
 def _race(races: list[Races], one: Access, other: Access) -> Verdict:
@@ -128,7 +142,7 @@ def _race(races: list[Races], one: Access, other: Access) -> Verdict:
         if why is not None:
             return Verdict("race", "proved", one.at, other.at, name, why, (), each.facts.said)
     facts, intervals = races[-1].facts, races[-1].intervals
-    for site in facts.accesses(one):
+    for site in facts.accesses(one) if not intervals.unsure else ():
         for second in facts.accesses(other):
             if shown := meeting(facts, site, second, intervals.together(site, second)):
                 first, later, sizes = shown

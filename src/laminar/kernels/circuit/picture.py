@@ -18,14 +18,14 @@ _LINES: Final = {"value": "#33608c", "guard": "#b06a00", "array": "#8c3352", "ba
 
 def picture(circuit: Circuit, edges: Sequence[Edge], name: str) -> str:
     """SVG."""
-    rows = _rows(circuit, [one for one in edges if not one.next_round])
+    placed = rows(circuit, [one for one in edges if not one.next_round])
     places = {
         one.number: (_ACROSS + column * (_WIDE + _ACROSS), 60 + row * (_HIGH + _DOWN))
-        for row, each in enumerate(rows)
+        for row, each in enumerate(placed)
         for column, one in enumerate(each)
     }
-    wide = _ACROSS + max((len(each) for each in rows), default=1) * (_WIDE + _ACROSS)
-    high = 60 + len(rows) * (_HIGH + _DOWN) + 30
+    wide = _ACROSS + max((len(each) for each in placed), default=1) * (_WIDE + _ACROSS)
+    high = 60 + len(placed) * (_HIGH + _DOWN) + 30
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" font-family="sans-serif">',
         f'<rect width="{wide}" height="{high}" fill="#ffffff"/>',
@@ -44,16 +44,16 @@ def _legend() -> str:
     return " · ".join(f'<tspan fill="{_LINES[kind]}">{text}</tspan>' for kind, text in words.items()) + " · dashed: for the next round"
 
 
-def _rows(circuit: Circuit, edges: Sequence[Edge]) -> list[list[Function]]:
+def rows(circuit: Circuit, edges: Sequence[Edge]) -> list[list[Function]]:
     """Each below all that it waits for."""
     depth: dict[int, int] = {}
     for one in circuit.functions:
         above = [depth[edge.source] for edge in edges if edge.target == one.number and edge.source in depth]
         depth[one.number] = 1 + max(above, default=-1)
-    rows: list[list[Function]] = [[] for _ in range(1 + max(depth.values(), default=0))]
+    found: list[list[Function]] = [[] for _ in range(1 + max(depth.values(), default=0))]
     for one in circuit.functions:
-        rows[depth[one.number]].append(one)
-    return rows
+        found[depth[one.number]].append(one)
+    return found
 
 
 def _box(one: Function, place: tuple[int, int]) -> str:

@@ -2,7 +2,8 @@
 
 Read in this order:
 
-    native.py                        the way in: `compiled`, `Native.run`; with cache.py (code on the disk) and pool.py (threads)
+    native.py                        the way in: `compiled`, `Native.run`; with cache.py (code on the disk)
+    together.py, pool.py, board.py   a call on several threads; the threads; the native code that they share work by
     bench.py                         how fast it is
     build.py                         a kernel to LLVM's text: fast code, code that checks everything, and which of them a run needs
     plan.py                          how many instances at once: rows x vectors x lanes; may they run at once?

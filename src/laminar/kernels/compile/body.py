@@ -71,11 +71,13 @@ class Around:
 @dataclass(frozen=True)
 class Counters:
     """How often each region ran, while the function runs. `present`: how many rows are there, if some may not be. `shadows`: of arrays
-    over whose elements instances may meet: who wrote each last, who read it last, and who before that."""
+    over whose elements instances may meet: who wrote each last, who read it last, and who before that. `rounds`: that a loop which may
+    have no end may take."""
 
     regions: Regions
     places: tuple[Word, ...]
     shadows: dict[Object, tuple[Word, ...]]
+    rounds: int
     present: Word | None = None
 
 

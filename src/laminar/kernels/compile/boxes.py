@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Final
 
 from laminar.kernels.compile.assembly import Code, Module, Word, number
 from laminar.kernels.compile.body import ALL, Proofs
@@ -19,9 +20,11 @@ from laminar.kernels.compile.regions import ALL as START
 from laminar.kernels.compile.sizes import product_word
 from laminar.kernels.compile.space import Cut, Digit, between
 from laminar.kernels.compile.statements import written
-from laminar.kernels.language.tree import Expression, Variable, expressions, statements, walk
+from laminar.kernels.language.tree import SIZES, Expression, Object, Variable, expressions, statements, walk
 
 BOX = "own.box"
+LINE: Final = 64  # bytes of the cache's lines
+WORTH: Final = 1024  # instances from which on it is worth beginning at one
 
 
 @dataclass(frozen=True)
@@ -170,11 +173,34 @@ def _digit(
     return Value("long", bits, tuple(code.binary("add", word, step) for word in total for step in steps), 1)
 
 
+def _askew(code: Code, frame: Frame, plan: Plan, begin: Word, end: Word) -> Word:
+    """Instances up to the first whose element of the output is at the start of a line of the cache: vectors that lie across two lines take
+    a sixth longer where memory is what counts. Arrays of one program mostly lie alike, so that the inputs' vectors do not either."""
+    zero = number("i64", 0)
+    made = next((one.of for one in frame.kernel.arrays if one.mode != "in" and isinstance(one.of, Object) and len(one.of.shape) == 1), None)
+    if made is None or plan.shape.width == 1:
+        return zero
+    size = SIZES[made.type]
+    place = code.op(f"ptrtoint {frame.arrays[made]} to i64", "i64")
+    here = code.binary("add", place, code.binary("mul", begin, number("i64", size)))
+    off = code.binary("and", code.binary("sub", zero, here), number("i64", LINE - 1))
+    before = code.binary("lshr", off, number("i64", size.bit_length() - 1))
+    worth = code.compare("sge", code.binary("sub", end, begin), number("i64", WORTH))
+    return code.select(worth, before, zero)
+
+
 def walk_boxes(code: Code, frame: Frame, given: dict[Variable, Word], plan: Plan, begin: Word, end: Word) -> None:
     """Box after box; ends with what the function gives."""
     one, zero = number("i64", 1), number("i64", 0)
     if not plan.axis:
-        code.give(call_each(code, frame, BOX, zero, one, zero, one, begin, end))
+        start = code.binary("add", begin, _askew(code, frame, plan, begin, end))
+        result = call_each(code, frame, BOX, zero, one, zero, one, begin, start)
+        rest, failed = code.fresh("rest"), code.fresh("failed")
+        code.branch(code.compare("eq", result, number("i32", 0)), rest, failed)
+        code.label(failed)
+        code.give(result)
+        code.label(rest)
+        code.give(call_each(code, frame, BOX, zero, one, zero, one, start, end))
         return
     sizes = _sizes(code, frame, given, plan.axis)
     slab = code.binary("mul", sizes.middle, sizes.last)

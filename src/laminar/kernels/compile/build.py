@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from laminar.kernels.analyse.counted import finite
 from laminar.kernels.compile.assembly import Code, Module, Word
+from laminar.kernels.compile.board import write_claim
 from laminar.kernels.compile.body import Proofs
 from laminar.kernels.compile.boxes import Plan, fits, walk_boxes, write_box
 from laminar.kernels.compile.differs import Differs
 from laminar.kernels.compile.entry import RUN, Frame, Watch, call_each, write_each, write_fail, write_run
 from laminar.kernels.compile.grid import Shape
-from laminar.kernels.compile.pool import write_claim
 from laminar.kernels.compile.ranges import Ranges
 from laminar.kernels.compile.space import Space
 from laminar.kernels.language.tree import Kernel, Loop, Variable, statements

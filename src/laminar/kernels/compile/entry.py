@@ -31,10 +31,12 @@ SHADOWS: Final = 3  # of an array
 
 @dataclass(frozen=True)
 class Watch:
-    """What code with counters counts and looks for; `shared`: arrays over whose elements instances may meet."""
+    """What code with counters counts and looks for; `shared`: arrays over whose elements instances may meet; `rounds`: that a loop
+    which may have no end may take."""
 
     regions: Regions
     shared: tuple[Object, ...] = ()
+    rounds: int = 1 << 30
 
     def counters(self, code: Code, status: Word, present: Word | None = None) -> Counters:
         places = [code.room("i64") for _ in self.regions.numbers]
@@ -45,7 +47,7 @@ class Watch:
         for number_, one in enumerate(self.shared):
             offsets = [start + 8 * (SHADOWS * number_ + each) for each in range(SHADOWS)]
             shadows[one] = tuple(code.load("ptr", code.address("i8", status, number("i64", offset))) for offset in offsets)
-        return Counters(self.regions, tuple(places), shadows, present)
+        return Counters(self.regions, tuple(places), shadows, self.rounds, present)
 
     def flush(self, code: Code, status: Word, counters: Counters) -> None:
         for number_, one in enumerate(counters.places):

@@ -15,6 +15,8 @@ import numpy as np
 
 from laminar.kernels.arguments import Value, shape_of
 from laminar.kernels.compile import cache
+from laminar.kernels.compile.board import Status
+from laminar.kernels.compile.body import ENDLESS
 from laminar.kernels.compile.entry import SHADOWS, STATUS, Watch
 from laminar.kernels.compile.host import host, object_code
 from laminar.kernels.compile.native import Native, accesses, check_small, text_of
@@ -22,7 +24,7 @@ from laminar.kernels.compile.plan import independent, planned
 from laminar.kernels.compile.regions import Regions
 from laminar.kernels.compile.space import Space
 from laminar.kernels.emulate.report import Access, Register, Report
-from laminar.kernels.emulate.run import emulate
+from laminar.kernels.emulate.run import STEPS, emulate
 from laminar.kernels.language.contract import contracted
 from laminar.kernels.language.digest import digest
 from laminar.kernels.language.tree import Atomic, Barrier, Kernel, Object, Store, Variable, statements
@@ -31,8 +33,9 @@ from laminar.kernels.language.tree import Atomic, Barrier, Kernel, Object, Store
 class Instrumented:
     """A kernel with counters, compiled once."""
 
-    def __init__(self, kernel: Kernel, file: str = "kernel.c") -> None:
-        self.kernel, self._file = kernel, file
+    def __init__(self, kernel: Kernel, file: str = "kernel.c", steps: int = STEPS) -> None:
+        """`steps`: rounds that an instance may take in a loop that may have no end, with those of loops within it."""
+        self.kernel, self._file, self._steps = kernel, file, steps
         self._ready = ready = contracted(kernel)
         self._regions = Regions.of(ready)
         space = Space.of(ready)
@@ -45,10 +48,10 @@ class Instrumented:
         if any(isinstance(one, Atomic) and one.object in self._shared for one in statements(ready.body)):
             return  # atomics beside other accesses: the emulator tells them apart
         plan = planned(ready, space, host()) if free else None
-        name = cache.key(digest(ready), "instrumented", host().key)
+        name = cache.key(digest(ready), f"instrumented {steps}", host().key)
         found = cache.kept(name)
         if found is None:
-            found = {}, object_code(text_of(ready, space, plan, Watch(self._regions, self._shared)))
+            found = {}, object_code(text_of(ready, space, plan, Watch(self._regions, self._shared, steps)))
             cache.keep(name, *found)
         self._native = Native(ready, found[1], plan, independent=free, file=file)
 
@@ -60,7 +63,7 @@ class Instrumented:
         copies = {one.name: np.array(arrays[one.name]) if one.mode != "in" else arrays[one.name] for one in self.kernel.arrays}
         counts = self._counted(list(copies.values()), [values[one.name] for one in self.kernel.values], count, shapes)
         if counts is None:
-            return emulate(self.kernel, arrays, values, count, file=self._file)
+            return emulate(self.kernel, arrays, values, count, None, self._steps, file=self._file)
         regions = self._regions
         found = [Access(at, object_, kind, counts[region]) for region, at, object_, kind in regions.accesses]
         registers = [Register(line, *(part * counts[region] for part in parts)) for (region, line), parts in regions.registers.items()]
@@ -68,7 +71,7 @@ class Instrumented:
         return Report(self.kernel, count, outputs, tuple(found), tuple(registers), (), shapes, self._file)
 
     def _counted(self, arrays: list[Any], values: list[Any], count: int, shapes: dict[Object, tuple[int, ...]]) -> list[int] | None:
-        """How often each region ran; None: something is wrong, or it cannot be run this way."""
+        """How often each region ran; None: something is wrong, or it cannot be run this way. Raises L704."""
         if self._native is None:
             return None
         size = len(self._regions.numbers)
@@ -77,15 +80,24 @@ class Instrumented:
         for number, one in enumerate(shadows):
             room[STATUS // 8 + size + number] = one.ctypes.data
         if self._native.call(arrays, values, count, ctypes.addressof(room)):
+            status = Status.from_buffer(room)
+            if status.kind == ENDLESS:
+                self._native.fail(status)  # the emulator would get there, too, and take its time
             return None
         return list(room[STATUS // 8 : STATUS // 8 + size])
 
 
 def instrumented(
-    kernel: Kernel, arrays: Mapping[str, np.ndarray[Any, Any]], values: Mapping[str, Value], count: int, *, file: str = "kernel.c"
+    kernel: Kernel,
+    arrays: Mapping[str, np.ndarray[Any, Any]],
+    values: Mapping[str, Value],
+    count: int,
+    steps: int = STEPS,
+    *,
+    file: str = "kernel.c",
 ) -> Report:
     """As `emulate` has it."""
-    return Instrumented(kernel, file).run(arrays, values, count)
+    return Instrumented(kernel, file, steps).run(arrays, values, count)
 
 
 def _written(kernel: Kernel) -> tuple[Object, ...]:

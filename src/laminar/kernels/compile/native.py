@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias, final
@@ -21,6 +20,8 @@ import numpy as np
 from laminar.core.errors import LaminarError
 from laminar.kernels.arguments import DTYPES, shape_of
 from laminar.kernels.compile import cache
+from laminar.kernels.compile.board import CLAIM, Status
+from laminar.kernels.compile.board import MOST as MOST_THREADS
 from laminar.kernels.compile.body import OUTSIDE
 from laminar.kernels.compile.boxes import Plan
 from laminar.kernels.compile.build import built
@@ -28,10 +29,9 @@ from laminar.kernels.compile.entry import RUN, Watch
 from laminar.kernels.compile.grid import Shape
 from laminar.kernels.compile.host import host, linked, object_code
 from laminar.kernels.compile.plan import independent, local_bytes, planned
-from laminar.kernels.compile.pool import CLAIM, Job, pool
-from laminar.kernels.compile.pool import MOST as MOST_THREADS
 from laminar.kernels.compile.sizes import size_number
 from laminar.kernels.compile.space import Space
+from laminar.kernels.compile.together import Pace, Shared
 from laminar.kernels.emulate.findings import HINTS
 from laminar.kernels.language.contract import contracted
 from laminar.kernels.language.digest import digest
@@ -55,25 +55,8 @@ from laminar.kernels.language.types import converted
 Array: TypeAlias = np.ndarray[Any, Any]
 Scalar: TypeAlias = int | float | bool
 
-ALONE: Final = 100e-6  # seconds: shorter jobs are the caller's alone
-CALL: Final = 2e-6  # seconds that a call takes that does nothing
-CHUNKS: Final = 16  # of each thread
 MOST_LOCAL: Final = 2 << 20  # bytes of all local arrays of an instance
 REMEMBERED: Final = 256  # calls that were found to fit
-
-
-class Status(ctypes.Structure):
-    """The first failure, if any."""
-
-    _fields_ = [
-        ("kind", ctypes.c_int32),
-        ("line", ctypes.c_int32),
-        ("column", ctypes.c_int32),
-        ("unused", ctypes.c_int32),
-        ("instance", ctypes.c_int64),
-        ("index", ctypes.c_int64),
-        ("size", ctypes.c_int64),
-    ]
 
 
 _RUN: Final = ctypes.CFUNCTYPE(
@@ -113,7 +96,7 @@ class Native:
         self._written = [place for place, one in enumerate(kernel.arrays) if one.mode != "in"]
         self._fits: set[object] = set()
         self._space: Space | None = None
-        self._pace = 0.0  # seconds for an instance, as measured last
+        self._pace = Pace()
 
     def run(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int, threads: int = 1) -> None:
         """Arrays and values in the order of the kernel's parameters; outputs are changed in place. Raises L702, L703, L704."""
@@ -156,7 +139,8 @@ class Native:
         if count == 0:
             return lambda: None
         if threads > 1 and self.independent:
-            return lambda: self._together(pointers, slots, values, count, min(threads, MOST_THREADS))
+            shared = Shared(self._call, self._claim, self.fail, self._pace)
+            return shared.bound(pointers, slots, self._unit(values, count), count, min(threads, MOST_THREADS))
         status, call = Status(), self._call
         place = ctypes.addressof(status)
 
@@ -165,28 +149,6 @@ class Native:
                 self.fail(status)
 
         return alone
-
-    def _together(self, pointers: Any, slots: Any, values: Sequence[Scalar], count: int, threads: int) -> None:
-        """The caller begins alone, to see how long it would take; what is worth it is shared."""
-        all_ = (Status * threads)()
-        job = Job(self._claim, 0, count, count, count, ctypes.addressof(pointers), ctypes.addressof(slots), ctypes.addressof(all_))
-        job.size = ctypes.sizeof(Status)
-        unit = self._unit(values, count)
-        job.chunk = chunk = max(-(-count // (threads * CHUNKS) // unit) * unit, unit)
-        begun, start = 0, time.perf_counter()
-        if self._pace * count < ALONE:
-            begun = min(chunk, count)
-            if self._call(0, begun, count, pointers, slots, ctypes.addressof(all_[0])):
-                self.fail(all_[0])
-            self._pace = max(time.perf_counter() - start - CALL, 0.0) / begun
-        job.following, left = begun, count - begun
-        alone = self._pace * left < ALONE
-        if left > 0 and (alone or not pool().run(job, min(threads - 1, -(-left // chunk) - 1))):
-            self._call(begun, count, count, pointers, slots, ctypes.addressof(all_[0]))
-            self._pace = max(time.perf_counter() - start - CALL, 0.0) / count
-        bad = [one for one in all_ if one.kind]
-        if bad:
-            self.fail(min(bad, key=lambda one: int(one.instance)))
 
     def _unit(self, values: Sequence[Scalar], count: int) -> int:
         """Instances that are best run together."""

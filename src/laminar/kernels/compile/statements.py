@@ -173,9 +173,10 @@ def _count(body: Body, one: Loop, rounds: Word) -> None:
     now = code.load("i64", rounds)
     failed, fine = code.fresh("failed"), code.fresh("fine")
     code.store(code.binary("add", now, number("i64", 1)), rounds)
-    code.branch(code.compare("sge", now, number("i64", MOST_ROUNDS)), failed, fine, rare=True)
+    most = number("i64", body.counters.rounds if body.counters is not None else MOST_ROUNDS)
+    code.branch(code.compare("sge", now, most), failed, fine, rare=True)
     code.label(failed)
-    body.fail(ENDLESS, one.at, body.taking_part(), scalar("long", now), number("i64", MOST_ROUNDS))
+    body.fail(ENDLESS, one.at, body.taking_part(), scalar("long", now), most)
     code.label(fine)
 
 

@@ -13,12 +13,12 @@ types and shapes that the kernel's have.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from laminar.kernels.derive.active import Data, active
-from laminar.kernels.derive.gather import gathered
+from laminar.kernels.derive.gather import gathered, in_parts
 from laminar.kernels.derive.loops import looped
 from laminar.kernels.derive.normal import normal
 from laminar.kernels.derive.once import written_once
@@ -62,6 +62,15 @@ def adjoint(kernel: Kernel, *, wanted: Collection[str] | None = None, file: str 
 def adjoint_by_element(kernel: Kernel, name: str, *, file: str = "kernel.c") -> str | None:
     """The gradient of one input with an instance for each of its elements, if it would else be added up by atomics and can be turned
     round (gather.py). The kernel's own number of instances is a value of it, and has to be the one that the kernel's text says."""
+    return _by_element(kernel, name, gathered, f"derived from {file}, by elements of {name}", file)
+
+
+def adjoint_in_parts(kernel: Kernel, name: str, *, file: str = "kernel.c") -> str | None:
+    """The same, with parts of the gradient: it is the sum over the last dimension of what comes out."""
+    return _by_element(kernel, name, in_parts, f"derived from {file}, by parts of elements of {name}", file)
+
+
+def _by_element(kernel: Kernel, name: str, turn: Callable[[Kernel, Kernel, Object], Kernel | None], heading: str, file: str) -> str | None:
     one = next(one for one in inputs_of(kernel) if one.name == name)
     if not isinstance(one.of, Object) or one.mode != "in":
         return None
@@ -70,8 +79,8 @@ def adjoint_by_element(kernel: Kernel, name: str, *, file: str = "kernel.c") -> 
     assert isinstance(target, Object)
     if not any(isinstance(part, Atomic) for part in statements(back.body)):
         return None
-    made = gathered(kernel, back, target)
-    return print_kernel(made, heading=f"derived from {file}, by elements of {name}") if made is not None else None
+    made = turn(kernel, back, target)
+    return print_kernel(made, heading=heading) if made is not None else None
 
 
 def inputs_of(kernel: Kernel) -> list[Parameter]:

@@ -4,6 +4,10 @@ to it. No atomics, any number of threads, the same sums each time ("owner comput
 What an instance of the adjoint adds to `grad_x[e]` depends on numbers that count: the digits of its own number (`i / cols % rows`) and its
 loops' counters. Where each index of e is one of these plus something, it is turned round: that one follows from the element, and the
 others are gone through. Adjoints of other forms stay as they are.
+
+Elements of a small filter have no neighbours whose operands are neighbours in memory. There the lowest digit that no index has becomes one
+more dimension of the result: an instance for each element and each value of the digit, side by side in memory. What they add up is added
+up by whoever called, in the order of the digit (`in_parts`).
 """
 
 from __future__ import annotations
@@ -72,8 +76,17 @@ class _Other(Exception):
 
 def gathered(kernel: Kernel, back: Kernel, target: Object) -> Kernel | None:
     """`back` adds to `target` by atomics and changes nothing else; `kernel` is what it is the adjoint of."""
+    row = folded(target.shape[-1])
     try:
-        return _Gather(kernel, back, target).made()
+        return None if row is not None and row.value < SHORT else _Gather(kernel, back, target).made()
+    except _Other:
+        return None
+
+
+def in_parts(kernel: Kernel, back: Kernel, target: Object) -> Kernel | None:
+    """The same, for an array with one dimension more; its sums over that are what `back` adds to `target`."""
+    try:
+        return _Gather(kernel, back, target, in_parts=True).made()
     except _Other:
         return None
 
@@ -83,14 +96,17 @@ class _Gather:
     kernel: Kernel
     back: Kernel
     target: Object
+    in_parts: bool = False
     terms: list[_Term] = field(default_factory=list)
 
     def made(self) -> Kernel:
-        row = folded(self.target.shape[-1])
-        if not self._set_once() or (row is not None and row.value < SHORT):
+        if not self._set_once():
             raise _Other
         self._collect(self.back.body, (), ())
         at, type_ = self.target.at, self.back.instance.type
+        old = self.target
+        if self.in_parts:
+            self.target = replace(old, shape=(*old.shape, self._lowest(self.terms[0]).size))
         element, elements = Variable("element", type_, at), Variable("elements", type_, at)
         places = [Variable(f"at_{number}", type_, at) for number in range(len(self.target.shape))]
         total = Variable("sum", self.target.type, at)
@@ -109,7 +125,7 @@ class _Gather:
         body.append(Store(at, self.target, tuple(Read(at, one) for one in places), Read(at, total)))
         first = [Parameter(element.name, "instance", element, at), Parameter(elements.name, "count", elements, at)]
         known = [Parameter(self.back.count.name, "value", self.back.count, at), *self.back.parameters[2:]]
-        parameters = [replace(one, mode="out") if one.of is self.target else one for one in known]
+        parameters = [replace(one, of=self.target, mode="out") if one.of is old else one for one in known]
         block, _ = pruned(tuple(body), frozenset({self.target}))
         return replace(self.back, parameters=(*first, *parameters), body=tidied(block), instances=product_of(self.target.shape, at))
 
@@ -149,19 +165,33 @@ class _Gather:
         known = {one.of for one in self.back.parameters if one.role in ("value", "count")}
         return all(part.variable in known if isinstance(part, Read) else not hasattr(part, "object") for part in walk(size))
 
+    def _lowest(self, term: _Term) -> Digit:
+        found = self._digits(term)
+        if len(self.terms) != 1 or len(found) < 2:
+            raise _Other
+        return found[0]
+
+    def _digits(self, term: _Term) -> list[Digit]:
+        at, instance = term.atomic.at, self.back.instance
+        found = digits_of(self.kernel, instance, [step for step in term.steps if isinstance(step, Assign)])
+        if found is None:
+            raise _Other
+        return found or [Digit(instance, Constant(at, instance.type, 1), Read(at, self.back.count))]
+
     def _added(self, term: _Term, places: list[Variable], total: Variable) -> Block:
         at, instance = term.atomic.at, self.back.instance
         costly = any(isinstance(part, Call) for step in term.steps if isinstance(step, Assign) for part in walk(step.value))
         if costly and term.loops:  # it would be computed again for every iteration
             raise _Other
-        found = digits_of(self.kernel, instance, [step for step in term.steps if isinstance(step, Assign)])
-        if found is None:
-            raise _Other
-        digits = found or [Digit(instance, Constant(at, instance.type, 1), Read(at, self.back.count))]
+        digits = self._digits(term)
         ranges = [*(_Range(one.variable, one.size) for one in digits), *term.loops]
         names = [one.variable for one in ranges]
         sets = {step.variable: step.value for step in term.steps if isinstance(step, Assign) and step.variable not in names}
         forms = [_resolved(linear(index), sets, names) for index in term.atomic.index]
+        if self.in_parts:
+            if any(form.get(digits[0].variable) for form in forms):
+                raise _Other
+            forms.append({digits[0].variable: 1})
         solved: dict[Variable, int] = {}
         for number, form in enumerate(forms):
             own = [v for v in names if form.get(v) in (1, -1) and v not in solved and not any(o.get(v) for o in forms if o is not form)]
@@ -181,9 +211,10 @@ class _Gather:
             if not plain or show(size) != show(self.target.shape[number]):
                 low = Binary(at, "bool", ">=", Read(at, variable), Constant(at, variable.type, 0))
                 guards.append(Binary(at, "bool", "and", low, Binary(at, "bool", "<", Read(at, variable), cast(size, variable.type))))
+        tests = _Spelled({name: value for name, value in sets.items() if name.type == "bool"})
         last: Block = (Assign(at, total, Binary(at, total.type, "+", Read(at, total), term.atomic.value)),)
         for step in reversed([one for one in term.steps if not _sets(one, names)]):
-            last = (If(at, step, last, ()),) if not isinstance(step, Declare | Assign) else (step, *last)  # type: ignore[arg-type]
+            last = (step, *last) if isinstance(step, Declare | Assign) else (If(at, tests.expression(step), last, ()),)  # type: ignore[arg-type]
         if instance not in names:
             whole = reduce(lambda one, other: self._of("+", one, other), (self._of("*", Read(at, d.variable), d.unit) for d in digits))
             last = (Declare(at, instance), Assign(at, instance, whole), *last)
@@ -240,6 +271,18 @@ class _Renamed(Rewrite):
     def expression(self, one: Expression) -> Expression:
         if isinstance(one, Read):
             return replace(one, variable=self.names.get(one.variable, one.variable))
+        return super().expression(one)
+
+
+class _Spelled(Rewrite):
+    """Conditions in full, where a variable stands for one: what they say of an index can be seen then."""
+
+    def __init__(self, values: dict[Variable, Expression]) -> None:
+        self.values = values
+
+    def expression(self, one: Expression) -> Expression:
+        if isinstance(one, Read) and one.variable in self.values:
+            return self.expression(self.values[one.variable])
         return super().expression(one)
 
 

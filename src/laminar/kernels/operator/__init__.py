@@ -12,7 +12,8 @@ Read in this order:
     engine.py        native code behind it
     backward.py      the adjoint: `kernel_backward` of the file, or derived; what of a call it needs
     autograd.py      gradients while code runs
-    library.py       the same for tracing, export and torch.compile: laminar_kernels::leaky_1a2b3c4d
+    library.py       the same for tracing, export and torch.compile: laminar_kernels::leaky_<sha256>
+    provide.py       the operators that graphs name, from files that lie here
     module.py        KernelModule
 
 This is the only package of kernels that loads torch. Not here: that a layer's key has the kernel's text in it (core/closure.py).

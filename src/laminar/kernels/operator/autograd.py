@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
@@ -16,6 +18,15 @@ from laminar.kernels.operator.sizes import instances
 
 if TYPE_CHECKING:
     from laminar.kernels.operator.function import KernelFunction, Plan
+
+MOST_PARTS: Final = 1 << 24  # of a gradient, that are kept to be added up
+SUMS: Final = """#pragma laminar instances rows
+void kernel(int i, int n, int rows, int cols, const float part[rows][cols], float sum[rows]) {
+    float total = 0;
+    for (int k = 0; k < cols; k++) total += part[i][k];
+    sum[i] = total;
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -60,12 +71,23 @@ class Tape:
         if traced:
             values |= {name: given[name] for name in self.own}
         results: dict[str, Tensor] = {}
-        for one in self.found:
+        for each in self.found:
+            one = each if each.otherwise is None or self._few(each, given, made, known, values) else each.otherwise
             arrays = [
                 _array(known[name]) if source == "gradient" else (given if source == "input" else made)[name] for source, name in one.takes
             ]
-            results |= zip(one.gives, self._run(one, arrays, values, traced=traced), strict=True)
+            gave = self._run(one, arrays, values, traced=traced)
+            results |= zip(one.gives, [summed(part) for part in gave] if one.otherwise is not None else gave, strict=True)
         return {name: one.reshape(self.shapes[name]) for name, one in results.items()}
+
+    def _few(self, one: Backward, given: Mapping[str, Tensor], made: Mapping[str, Tensor], shares: Mapping[str, Any], values: Any) -> bool:
+        """Is there room for the parts of a gradient? Nobody knows while sizes are symbols."""
+        held = [(shares if source == "gradient" else given if source == "input" else made)[name] for source, name in one.takes]
+        ordered = [values[parameter.name] for parameter in one.routine.kernel.values]
+        if any(isinstance(value, Tensor) for value in ordered):
+            return False
+        shape = one.routine.shape(one.routine.returned[0], held, ordered, None)
+        return all(type(size) is int for size in shape) and math.prod(shape) <= MOST_PARTS
 
     def _run(self, one: Backward, arrays: list[Tensor], values: dict[str, Any], *, traced: bool) -> Sequence[Tensor]:
         routine = one.routine
@@ -75,6 +97,19 @@ class Tape:
             return listed(operator_of(routine, own, refuse_gradient)(*arrays, *ordered, None if one.by_element else self.count))
         known = dict(zip((parameter.of for parameter in routine.kernel.values), ordered, strict=True))
         return routine.run(arrays, ordered, instances(routine, known) if one.by_element else self.count)
+
+
+@functools.lru_cache(2)
+def _sums(type_: str) -> KernelFunction:
+    from laminar.kernels.operator.function import KernelFunction
+
+    return KernelFunction(SUMS.replace("float", type_), "sums.c")
+
+
+def summed(parts: Tensor) -> Tensor:
+    """Over the last dimension, in its order, whatever the number of threads."""
+    made: Tensor = _sums("double" if parts.dtype is torch.float64 else "float")(parts.reshape(-1, parts.shape[-1]))
+    return made
 
 
 def _array(share: Tensor | None) -> Tensor:

@@ -7,14 +7,14 @@ as zeros. Outputs are as the kernel left them, arrays that it changes as they we
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import NoReturn
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
-from laminar.kernels.derive.adjoint import adjoint, adjoint_by_element
+from laminar.core.kernel_files import KernelName
+from laminar.kernels.derive.adjoint import adjoint, adjoint_by_element, adjoint_in_parts
 from laminar.kernels.derive.prune import touched
 from laminar.kernels.language.kernel import entries, read_kernel
 from laminar.kernels.language.tree import Kernel, Parameter, statements
@@ -26,20 +26,24 @@ GRAD = "grad_"
 
 @dataclass(frozen=True, eq=False)
 class Backward:
-    """`takes`: where each array that the routine is given comes from. `gives`: the parameter that each result is the gradient of."""
+    """`takes`: where each array that the routine is given comes from. `gives`: the parameter that each result is the gradient of.
+    `otherwise`: the routine gives parts, whose sums over the last dimension are the gradient; this one is for those that are too many."""
 
     routine: Routine
     by_element: bool  # an instance for each element of the one that it gives
     takes: tuple[tuple[str, str], ...]  # ("input" | "output" | "gradient", name of the kernel's array)
     gives: tuple[str, ...]
+    otherwise: Backward | None = None
 
     @functools.cached_property
     def inputs(self) -> frozenset[str]:
-        return frozenset(name for source, name in self.takes if source == "input")
+        own = frozenset(name for source, name in self.takes if source == "input")
+        return own if self.otherwise is None else own | self.otherwise.inputs
 
     @functools.cached_property
     def outputs(self) -> frozenset[str]:
-        return frozenset(name for source, name in self.takes if source == "output")
+        own = frozenset(name for source, name in self.takes if source == "output")
+        return own if self.otherwise is None else own | self.otherwise.outputs
 
 
 def entry_of(text: str, file: str) -> str | None:
@@ -60,6 +64,10 @@ def backwards_of(kernel: Kernel, file: str, wanted: frozenset[str], *, as_said: 
         text = adjoint_by_element(kernel, name, file=file)
         if text is not None:
             found.append(_fitted(kernel, _read(text, file), file, frozenset({name}), by_element=True))
+        elif (text := adjoint_in_parts(kernel, name, file=file)) is not None:
+            whole = _fitted(kernel, _read(adjoint(kernel, wanted={name}, file=file), file), file, frozenset({name}))
+            parts = _fitted(kernel, _read(text, file), file, frozenset({name}), by_element=True)
+            found.append(replace(parts, otherwise=whole))
     rest = wanted.difference(*(one.gives for one in found))
     if rest:
         found.append(_fitted(kernel, _read(adjoint(kernel, wanted=rest, file=file), file), file, rest))
@@ -149,5 +157,4 @@ class _Fitting:
 
 def operator_name(file: str, text: str, *parts: str) -> str:
     """`leaky_1a2b3c4d5e6f`: unique for the text, and readable."""
-    stem = re.sub(r"\W", "_", PurePath(file).stem) or "kernel"
-    return f"{stem}_{digest.of_json([text, *parts])[:12]}"
+    return f"{KernelName.stem_of(file)}_{digest.of_json([text, *parts])[:12]}"

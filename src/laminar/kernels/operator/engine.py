@@ -20,7 +20,8 @@ from torch import Tensor
 from laminar.kernels.arguments import Array, Value
 from laminar.kernels.circuit.cost import cost
 from laminar.kernels.circuit.phases import phases, run_plan
-from laminar.kernels.compile.native import Native, Status, compiled
+from laminar.kernels.compile.board import Status
+from laminar.kernels.compile.native import Native, compiled
 from laminar.kernels.language.rewrite import Rewrite
 from laminar.kernels.language.tree import WHOLE, Atomic, Barrier, Binary, Block, Kernel, Load, Object, Statement, Store, Type, statements
 from laminar.kernels.operator.split import LONG, Split

@@ -16,7 +16,7 @@ from laminar.kernels.operator.function import KernelFunction
 def kernel(path: str | Path = "kernel.c", *, source: str | None = None) -> KernelFunction:
     """The kernel in a file as a function of tensors; `source` is its text, if there is no file. Raises L701, L008."""
     if source is not None:
-        return _made(source, Path(path).name)
+        return made_of(source, Path(path).name)
     asking = sys._getframe(1).f_globals.get("__file__")
     found = _found(Path(path), Path(asking).resolve() if asking else None)
     text = read_text(found)
@@ -24,11 +24,12 @@ def kernel(path: str | Path = "kernel.c", *, source: str | None = None) -> Kerne
         for file in (found, found.with_suffix(DESCRIBED)):
             if file.is_file():
                 project_code.also_read(Path(asking), file)
-    return _made(text, found.name)
+    return made_of(text, found.name)
 
 
 @functools.lru_cache(maxsize=256)
-def _made(text: str, name: str) -> KernelFunction:
+def made_of(text: str, name: str) -> KernelFunction:
+    """The kernel of this text, whose file has this name."""
     return KernelFunction(text, name)
 
 

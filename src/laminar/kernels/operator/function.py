@@ -17,11 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from laminar.core.errors import LaminarError
+from laminar.core.kernel_files import KernelName
 from laminar.kernels.arguments import declared
 from laminar.kernels.language.tree import WHOLE, Kernel
 from laminar.kernels.open_file import kernel_of
 from laminar.kernels.operator.autograd import Applied, formula
-from laminar.kernels.operator.backward import Backward, backwards_of, operator_name
+from laminar.kernels.operator.backward import Backward, backwards_of
 from laminar.kernels.operator.bind import Binder, Call
 from laminar.kernels.operator.engine import DTYPES
 from laminar.kernels.operator.library import operator_of
@@ -54,10 +55,11 @@ class KernelFunction:
 
     def __init__(self, text: str, file: str) -> None:
         self.text, self.file = text, file
+        self.name = KernelName.of(text, file)
         self.kernel: Kernel = kernel_of(text, file)
         self._binder = Binder(self.kernel, file)
         self.routine = Routine(
-            name=operator_name(file, text),
+            name=self.name.operator,
             kernel=self.kernel,
             file=file,
             given=tuple(one.name for one in self._binder.inputs),

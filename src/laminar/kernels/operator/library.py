@@ -1,4 +1,4 @@
-"""Routines for tracing, export and torch.compile: each is an operator `laminar_kernels::leaky_1a2b3c4d5e6f` with a fake kernel.
+"""Routines for tracing, export and torch.compile: each is an operator `laminar_kernels::leaky_<digest>` with a fake kernel.
 
 Arguments are the arrays that are given, the values in order (a tensor where its gradient is wanted; None where sizes tell it), and the
 number of instances (or None).

@@ -19,6 +19,7 @@ import msgspec
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, read
 from laminar.parallel.run import run
+from laminar.plan.kept_plans import keep
 from laminar.plan.ledger import Entry, Ledger
 from laminar.plan.plan import Plan, written
 from laminar.plan.profile.measure import Profile
@@ -26,6 +27,7 @@ from laminar.plan.search import Tell, cheapest_same
 from laminar.plan.trials.planner import Planned, Wishes, plan_job
 from laminar.plan.trials.trial import Tried, trial
 from laminar.stack.open_job import Description
+from laminar.store.store import Store
 from laminar.train.history import EVENTS
 from laminar.train.job import Job, Trained
 
@@ -67,6 +69,7 @@ class Auto:
         with closing(Ledger.open()) as ledger, Profile.open(job, tell=tell, even_if_busy=True) as profile:
             planned = plan_job(job, profile, ledger, Wishes(workers=self._workers, only_same=True), tell=tell)
             choice = self.choose(job, description, planned, profile, ledger, tell)
+            self._keep(description, planned, choice)
             for why in (*planned.notes, choice.why):
                 emit({"event": "note", "layer": job.name, "why": why, "t": job.clock.now()})
             job.recipe = msgspec.structs.replace(job.recipe, strategy=choice.plan.strategy)
@@ -95,6 +98,16 @@ class Auto:
         seen = [(one.seconds, number) for number, (_, one) in enumerate(tried) if one is not None]
         said = tuple(f"one could not be run: {error.message}" for error in failed)
         return Choice(tried[min(seen)[1] if seen else 0][0], tuple(tried), said)
+
+    def _keep(self, description: Description, planned: Planned, choice: Choice) -> None:
+        """For the dashboard: what it was chosen from. A build does not fail by that."""
+        plans = planned.found.plans
+        numbers = {id(plan): number for number, plan in enumerate(plans)}
+        measured = {numbers[id(plan)]: tried.seconds for plan, tried in choice.tried if tried is not None}
+        told = planned.answer(
+            description.file.spec.stack.name, description.layer, "auto", measured=measured, chosen=numbers[id(choice.plan)]
+        )
+        keep(Store.open(description.store), told)
 
     def _pays(self, best: Sequence[Plan]) -> bool:
         if self._verify is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,8 @@ import msgspec
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.figures import many
 from laminar.plan.candidates import Space
-from laminar.plan.explain import Turn, turning_points
+from laminar.plan.explain import Turn, conclusion, turning_points
+from laminar.plan.kept_plans import By, KeptAnswer, answer
 from laminar.plan.ledger import Ledger
 from laminar.plan.machine import Machine, this_machine
 from laminar.plan.price import Pricer
@@ -50,6 +51,26 @@ class Planned:
     def turns(self) -> list[Turn]:
         """What would change the answer."""
         return turning_points(_elsewhere(self.pricer, self.machine), self.found.plans)
+
+    def answer(
+        self, stack: str, layer: str, by: By, *, measured: Mapping[int, float], turns: Sequence[Turn] = (), chosen: int = 0
+    ) -> KeptAnswer:
+        """To be kept. `measured`: seconds of a step by number of the plan; `chosen`: the one that is the answer."""
+        found = self.found
+        return answer(
+            stack,
+            layer,
+            by,
+            found.plans,
+            machine=self.machine.name,
+            conclusion=conclusion(found.plans, found.left_out),
+            to_target=self.steps.source,
+            left_out=found.left_out,
+            notes=self.notes,
+            turns=[f"with {turn.what}, {turn.winner} would be faster" for turn in turns],
+            chosen=chosen,
+            measured=measured,
+        )
 
 
 def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, clock: Clock = SYSTEM, tell: Tell = lambda *_: None) -> Planned:

@@ -1,0 +1,53 @@
+"""Ready experiments: one verb each, with the options that make sense for it (experiments/ready/catalogue.py says which)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import typer
+
+from laminar.cli.experiment_run import EvenIfBusy, Hours, Quick, Quiet, Repeats, Trials
+from laminar.cli.output import Json
+from laminar.experiments.ready.catalogue import READY
+
+OPTIONS: Final[dict[str, Any]] = {
+    "quick": Quick,
+    "repeats": Repeats,
+    "epochs": Annotated[int | None, typer.Option("--epochs", min=1, metavar="N", help="Epochs of every trial.")],
+    "batch": Annotated[int | None, typer.Option("--batch", min=1, metavar="N", help="Samples per step.")],
+    "target": Annotated[float | None, typer.Option("--target", metavar="A", help="Accuracy that is waited for, above 0 and below 1.")],
+    "layer": Annotated[str | None, typer.Option("--layer", metavar="NAME", help="Layer of the stack at hand that varies; else its last.")],
+    "data": Annotated[
+        str | None, typer.Option("--data", metavar="NAME", help="Data set of the built-in stack, which is then taken whatever is at hand.")
+    ],
+    "workers": Annotated[int | None, typer.Option("--workers", min=1, metavar="N", help="Processes that share the training.")],
+    "on": Annotated[str | None, typer.Option("--on", metavar="WHERE", help="Where workers run: local, ray, spark, spark://HOST:7077, …")],
+    "name": Annotated[str | None, typer.Option("--name", metavar="NAME", help="What the experiment is called; else as the verb is.")],
+    "hours": Hours,
+    "trials": Trials,
+    "even_if_busy": EvenIfBusy,
+    "quiet": Quiet,
+    "json": Json,
+}
+ALWAYS: Final = ("quick", "repeats", "name", "quiet", "json")
+SWITCHES: Final = ("quick", "even_if_busy", "quiet", "json")
+
+
+def verb_of(name: str) -> Callable[..., None]:
+    """What typer makes a command of: a function whose parameters are the options of this experiment."""
+    shown = [option for option in OPTIONS if option in ALWAYS or option in READY[name].takes]
+
+    def run(**given: Any) -> None:
+        from laminar.cli.experiment_ask import ask
+
+        ask(name, **given)
+
+    run.__annotations__ = {option: OPTIONS[option] for option in shown}
+    parameters = [
+        inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=False if option in SWITCHES else None, annotation=OPTIONS[option])
+        for option in shown
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run

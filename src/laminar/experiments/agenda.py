@@ -1,0 +1,100 @@
+"""Agenda: what is left to do in an experiment, as trials come in: rounds of all variants, rungs of a halving, or proposals of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, final
+
+from laminar.experiments.measures import measure_of
+from laminar.experiments.order import Next, left, left_halving, standing
+from laminar.experiments.record import Description, Trial, Variant
+from laminar.experiments.spec import Sweep, goal_of
+from laminar.experiments.variants import apply
+from laminar.stack.read import StackFile
+
+
+class Agenda(Protocol):
+    def left(self) -> list[Next]:
+        """In order, those that are under way among them. Empty when all is done."""
+        ...
+
+    def add(self, trial: Trial) -> None: ...
+
+    def done(self) -> int:
+        """Trials that need not be run again."""
+        ...
+
+    def variant(self, id: str) -> Variant: ...
+
+
+@final
+class Rounds:
+    def __init__(self, description: Description, seed: int, trials: Sequence[Trial]) -> None:
+        self._description, self._seed, self._trials = description, seed, list(trials)
+        self._variants = {one.id: one for one in description.variants}
+
+    def left(self) -> list[Next]:
+        return left(self._description, self._trials, self._seed)
+
+    def add(self, trial: Trial) -> None:
+        self._trials.append(trial)
+
+    def done(self) -> int:
+        return sum(1 for variant, _ in standing(self._trials) if variant in self._variants)
+
+    def variant(self, id: str) -> Variant:
+        return self._variants[id]
+
+
+@final
+class Rungs:
+    """Successive halving."""
+
+    def __init__(self, description: Description, sweep: Sweep, file: StackFile, trials: Sequence[Trial]) -> None:
+        assert sweep.halving is not None
+        self._description, self._halving, self._seed, self._trials = description, sweep.halving, sweep.order_seed, list(trials)
+        self._variants = {one.id: one for one in description.variants}
+        self._sign = 1 if goal_of(sweep.halving.measure, sweep.halving.goal) == "most" else -1
+        self._epochs = {one.id: _epochs(apply(file, description, one, 0, sweep.set), description.layer) for one in description.variants}
+
+    def left(self) -> list[Next]:
+        return left_halving(
+            self._description,
+            self._trials,
+            epochs=self._epochs.__getitem__,
+            first=self._halving.first,
+            keep=self._halving.keep,
+            score=self._score,
+            seed=self._seed,
+        )
+
+    def _score(self, trial: Trial, until: int) -> float | None:
+        """At the rung: one that went on is judged by what it was then, so that a resumed experiment decides as before."""
+        point = next((one for one in trial.curve if one.epoch == min(until, self._epochs[trial.variant])), None)
+        value = measure_of(trial, self._halving.measure)
+        if point is not None and self._halving.measure in ("accuracy", "loss"):
+            value = point.test_accuracy if self._halving.measure == "accuracy" else point.test_loss
+        return None if value is None else self._sign * value
+
+    def add(self, trial: Trial) -> None:
+        self._trials.append(trial)
+
+    def done(self) -> int:
+        return len(self._trials)
+
+    def variant(self, id: str) -> Variant:
+        return self._variants[id]
+
+
+def _epochs(file: StackFile, layer: str) -> int:
+    return next(one.train.epochs for one in file.spec.layer if one.name == layer)
+
+
+def agenda_of(description: Description, sweep: Sweep, file: StackFile, trials: Sequence[Trial]) -> Agenda:
+    if sweep.search is not None:
+        from laminar.experiments.search import Proposals  # brings optuna
+
+        return Proposals(description, sweep, trials)
+    if sweep.halving is not None:
+        return Rungs(description, sweep, file, trials)
+    return Rounds(description, sweep.order_seed, trials)

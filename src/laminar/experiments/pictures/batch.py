@@ -1,0 +1,142 @@
+"""Steps to the target against the batch, both by factors, with the fitted law and the critical batch (fit.py)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from laminar.core.figures import number
+from laminar.experiments.fit import CriticalBatch, critical_batch
+from laminar.experiments.pictures.chosen import spread
+from laminar.experiments.pictures.palette import TOKENS, pen
+from laminar.experiments.pictures.scales import counts
+from laminar.experiments.pictures.sheet import Picture, Sheet, Size
+from laminar.experiments.pictures.svg import clean
+from laminar.experiments.record import Axis
+from laminar.experiments.view import View
+
+LINES = 6
+CURVE = 60  # points of the fitted law
+
+
+@dataclass(frozen=True)
+class Spot:
+    batch: float
+    steps: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Line:
+    label: str
+    spots: tuple[Spot, ...]
+    fit: CriticalBatch | None
+
+
+def lines(view: View, axis: Axis) -> list[Line]:
+    """One for each way to set the other axes; of variants that reached the target."""
+    found: dict[str, list[Spot]] = {}
+    for one in view.variants:
+        figure = view.figure(one.id, "steps_to_target")
+        batch = view.value(one, axis)
+        if figure is None or figure.median <= 0 or not isinstance(batch, int | float) or batch <= 0:
+            continue
+        low, high = (figure.interval.low, figure.interval.high) if figure.interval else (None, None)
+        found.setdefault(view.others(one, axis), []).append(Spot(float(batch), figure.median, low, high))
+    lines = []
+    for label, spots in found.items():
+        spots.sort(key=lambda spot: spot.batch)
+        lines.append(Line(label, tuple(spots), critical_batch([(spot.batch, spot.steps) for spot in spots])))
+    return lines
+
+
+def picture(view: View) -> Picture | None:
+    axis = view.batch_axis
+    if axis is None:
+        return None
+    found = lines(view, axis)
+    if max((len(line.spots) for line in found), default=0) < 2:
+        return None
+    caption = (
+        f"Steps to an accuracy of {view.description.target or 0:g} against the batch. "
+        "On the dotted line, twice the batch needs half the steps; "
+        "where the curve is flat, a larger batch saves nothing. " + " ".join(_words(line) for line in found if line.fit)
+    )
+    return Picture(
+        "steps-against-batch", "Steps to the target against the batch", caption.strip(), lambda sheet: _draw(sheet, found), Size(4.2, 4.2)
+    )
+
+
+def _words(line: Line) -> str:
+    assert line.fit is not None
+    name = f"{line.label}: " if line.label else ""
+    where = "" if line.fit.found else ", which lies outside of what was tried, so it is a guess"
+    return f"{name}the critical batch is about {_round(line.fit.b_crit):,}{where}."
+
+
+def _round(value: float) -> int:
+    """Two digits: the fit knows no more."""
+    return int(float(f"{value:.2g}"))
+
+
+def _draw(sheet: Sheet, found: Sequence[Line]) -> None:
+    (axes,) = sheet.axes()
+    batches = sorted({spot.batch for line in found for spot in line.spots})
+    top = max(line.spots[0].steps * line.spots[0].batch for line in found) / batches[0]
+    axes.plot(
+        batches, [top * batches[0] / one for one in batches], color=TOKENS["p-dim"], linestyle=(0, (1, 2)), linewidth=1.1, label="perfect"
+    )
+    for place, line in enumerate(spread(found, LINES)):
+        style = pen(place)
+        told = [f"{line.label or 'measured'}\nbatch {spot.batch:,g}: {number(spot.steps)} steps" for spot in line.spots]
+        for spot in line.spots:
+            if spot.low is not None and spot.high is not None:
+                axes.plot([spot.batch] * 2, [spot.low, spot.high], color=style.colour, linewidth=1.2, marker="_", markersize=6)
+        label = clean(line.label or "measured", 26 if sheet.narrow else 40)
+        plain = "solid" if line.fit is None else ""
+        sheet.line(axes, [s.batch for s in line.spots], [s.steps for s in line.spots], style, label, told, linestyle=plain, markersize=6.5)
+        if line.fit is not None:
+            _law(axes, line.fit, batches, style.colour, place)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    counts(axes.xaxis, batches, 5 if sheet.narrow else 12)
+    _plain(axes)
+    axes.grid(True, which="both", axis="y")
+    axes.grid(True, axis="x")
+    axes.set_xlabel("batch")
+    axes.set_ylabel("steps to the target")
+    sheet.legend(axes, least=1)
+
+
+def _law(axes: object, fit: CriticalBatch, batches: Sequence[float], colour: str, place: int) -> None:
+    from matplotlib.axes import Axes
+
+    assert isinstance(axes, Axes)
+    low, high = math.log(batches[0]), math.log(batches[-1])
+    xs = [math.exp(low + (high - low) * i / (CURVE - 1)) for i in range(CURVE)]
+    axes.plot(xs, [fit.steps(x) for x in xs], color=colour, linewidth=1.5)
+    if batches[0] <= fit.b_crit <= batches[-1]:
+        at = fit.steps(fit.b_crit)
+        axes.plot([fit.b_crit] * 2, [0, at], color=colour, linewidth=1, linestyle=(0, (3, 2)))
+        axes.annotate(
+            f"B_crit {_round(fit.b_crit):,}",
+            (fit.b_crit, 0.02 + 0.06 * place),
+            xycoords=("data", "axes fraction"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            fontsize=8,
+            color=TOKENS["p-ink"],
+        )
+
+
+def _plain(axes: object) -> None:
+    """Numbers on the scale of steps as people write them."""
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    assert isinstance(axes, Axes)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,102 @@
+"""Ask: run a ready experiment on the stack at hand or on its own, and give what came of it. The same command goes on where it was left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from laminar.core.clock import SYSTEM, Clock
+from laminar.core.errors import LaminarError
+from laminar.core.events import Emit, nowhere
+from laminar.data.fingerprint import fingerprint
+from laminar.experiments.prepare import prepare
+from laminar.experiments.ready.catalogue import READY, parts
+from laminar.experiments.ready.form import Ask, Ready
+from laminar.experiments.record import Description, Trial
+from laminar.experiments.run import machine_facts, run
+from laminar.experiments.spec import Budget, Sweep
+from laminar.stack.plan import fingerprint_folder
+from laminar.stack.project import Project
+from laminar.stack.read import FILE, StackFile, parse
+from laminar.store.store import Store
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    ready: Ready
+    description: Description
+    trials: list[Trial]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of it is run in this go, and where. `workers` and `on` are for `layers`."""
+
+    hours: float | None = None
+    trials: int | None = None
+    workers: int | None = None
+    on: str | None = None
+
+
+def uses_stack_at_hand(name: str, project: Project, ask: Ask) -> bool:
+    return READY[name].at_hand and project.file is not None and ask.data is None
+
+
+def answers(
+    name: str, ask: Ask, project: Project, limits: Limits | None = None, emit: Emit = nowhere, clock: Clock = SYSTEM
+) -> Iterator[Answer]:
+    """One for each part of the experiment, as it ends. Mistakes are told before anything is trained."""
+    limits = limits or Limits()
+    at_hand = uses_stack_at_hand(name, project, ask)
+    if ask.layer is not None and not at_hand:
+        raise LaminarError(
+            "L008",
+            f"--layer {ask.layer}: the built-in stack has one layer",
+            hint=f"leave it out, or run it where a {FILE} is, without --data",
+        )
+    facts = machine_facts()
+    ask = msgspec.structs.replace(ask, at_hand=at_hand, cores=int(facts.get("cores", ask.cores)))
+    store = project.open_store()
+    for ready in parts(name, ask):
+        one = ask if ask.name is None else msgspec.structs.replace(ask, name=ask.name + ready.name.removeprefix(name))
+        if name == "layers":
+            yield _layers(ready, one, limits, store, emit, facts, clock)
+        else:
+            yield _sweep(name, ready, one, limits, project.need_file() if at_hand else _own(ready, store), store, emit, clock)
+
+
+def _own(ready: Ready, store: Store) -> StackFile:
+    """The stack it comes with; no file is written. Where its data is not to be had, what needs no network is named."""
+    file = parse(ready.stack, store.root.parent / FILE)
+    for spec in file.spec.data.values():
+        try:
+            fingerprint(spec, file.root, fingerprint_folder(store))
+        except LaminarError as error:
+            more = "" if spec.source == "flowers" else "; or --data digits, which comes with Laminar"
+            raise LaminarError(error.code, f"{spec.source} is not to be had: {error.message}", hint=f"{error.hint}{more}") from None
+    return file
+
+
+def _layers(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock) -> Answer:
+    from laminar.experiments.ready import layers_run
+
+    here = limits.on in (None, "local")
+    place = layers_run.Place(on=limits.on or "local", workers=limits.workers or (min(4, ask.cores) if here else 4))
+    described = layers_run.describe(ready, ask, place, facts, clock.now())
+    return Answer(ready=ready, description=described, trials=layers_run.run(described, ask, place, store, emit, clock))
+
+
+def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, store: Store, emit: Emit, clock: Clock) -> Answer:
+    prepared = prepare(_limited(ready.sweep(ask), limits), file, store, quick=ask.quick, clock=clock)
+    described = msgspec.structs.replace(prepared.description, notes=(*ready.notes, *prepared.description.notes))
+    more: dict[str, Any] = {}
+    if name == "grid":
+        from laminar.experiments.ready.grid_run import GridTrainer
+
+        more["trainer"] = GridTrainer
+    trials = run(described, prepared.sweep, prepared.file, store, emit, clock=clock, **more)
+    return Answer(ready=ready, description=described, trials=trials)
+
+
+def _limited(sweep: Sweep, limits: Limits) -> Sweep:
+    return msgspec.structs.replace(sweep, budget=Budget(hours=limits.hours, trials=limits.trials))

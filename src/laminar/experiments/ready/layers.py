@@ -1,0 +1,150 @@
+"""Layers: time against accuracy, of classic development and of development in layers. MNIST, data parallelism.
+
+    classic    one network, all ten digits, everything trained from zero
+    layered    strokes: the same network on digits 0 to 4; shapes: on 0 to 7, bottom frozen, new head; digits: on all ten, bottom and
+               middle frozen, new head. Each stands on the one before
+    changed    a mistake in the last part is mended (another head): classic trains all again, layered the last layer
+
+Seconds are those of a layer's build without the start of the engine, which all builds share.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from laminar.core.errors import LaminarError
+from laminar.core.nearest import did_you_mean
+from laminar.experiments.ready.form import Ask, Choice, Ready
+from laminar.experiments.ready.judged import above, below
+from laminar.experiments.ready.studies import LAYERS
+
+MODELS: Final = '''\
+"""A convolutional network in three parts, and a head that can be put in the place of its own."""
+
+from torch import nn
+
+
+def block(before, after):
+    return [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+
+
+class Net(nn.Module):
+    def __init__(self, classes, input_shape, hidden):
+        super().__init__()
+        side = input_shape[-1] // 4
+        self.bottom = nn.Sequential(*block(input_shape[0], 16), *block(16, 32))
+        self.middle = nn.Sequential(nn.Flatten(), nn.Linear(32 * side * side, 128), nn.ReLU())
+        self.head = head(None, classes, hidden)
+
+    def forward(self, x):
+        return self.head(self.middle(self.bottom(x)))
+
+
+def net(classes, input_shape, hidden=32):
+    return Net(classes, input_shape, hidden)
+
+
+def head(old, classes, hidden=32):
+    return nn.Sequential(nn.Linear(128, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+'''
+STACK: Final = """\
+[stack]
+name = "{name}"
+
+{data}
+{layers}"""
+DATA: Final = """\
+[data.{name}]
+source = "{source}"
+classes = {classes}
+limit = {limit}
+"""
+LAYER: Final = """\
+[[layer]]
+name = "{name}"
+{base}
+data = "{data}"
+train = {{ epochs = {epochs}, batch = {batch}, optimizer = "adam", lr = 0.001, seed = {seed}, threads = 1, {strategy} }}
+"""
+DIGITS: Final = {"five": 5, "eight": 8, "ten": 10}
+SAMPLES: Final = {"mnist": 60_000, "fashion-mnist": 60_000, "digits": 1_437}
+QUICK_SAMPLES: Final = 4_000
+HEADS: Final = {"": 32, ", changed": 48}  # width of the last part: as it was at first, and mended
+
+CLASSIC, ALL = "classic", "layered, all three"
+PARTS: Final = ("strokes", "shapes", "digits")
+MENDED: Final = ("classic, changed", "layered, changed: digits")
+
+
+def label(way: str, layer: str, change: str) -> str:
+    return f"{way}{change}" if way == CLASSIC else f"{way}{change}: {layer}"
+
+
+LABELS: Final = (CLASSIC, *(label("layered", part, "") for part in PARTS), ALL, *MENDED)
+
+
+def ready(ask: Ask) -> Ready:
+    source_of(ask)
+    first, second, third = LABELS[1:4]
+    return Ready(
+        name="layers",
+        title="Classic development, and development in layers",
+        question="Does it pay to develop a network in layers: at first, and after a mistake in its last part?",
+        choices=tuple(Choice(label=one, settings={"part": one}) for one in LABELS),
+        measures=("seconds", "accuracy", "wall", "loss"),
+        statements=(
+            below("Classic training takes longer than the training of the first layer.", "seconds", first, CLASSIC),
+            below("… than that of the second.", "seconds", second, CLASSIC),
+            below("… than that of the third.", "seconds", third, CLASSIC),
+            below("The second layer is trained faster than the first.", "seconds", second, first),
+            below("The third layer is trained faster than the second.", "seconds", third, second),
+            below(
+                "After a mistake in the last part, retraining the last layer costs less than retraining everything.",
+                "wall",
+                MENDED[1],
+                MENDED[0],
+            ),
+            above("The first training in layers takes longer in all.", "wall", ALL, CLASSIC),
+            above("The last layer is as accurate as the classic network, within a point.", "accuracy", third, CLASSIC, 99.0),
+        ),
+        study=LAYERS,
+        repeats=1,
+    )
+
+
+def source_of(ask: Ask) -> str:
+    name = ask.data or "mnist"
+    if name not in SAMPLES:
+        raise LaminarError("L008", f"--data {name}: digits are wanted, in ten classes; {did_you_mean(name, SAMPLES)}", hint="--data mnist")
+    return name
+
+
+def stack_text(way: str, ask: Ask, *, workers: int, hidden: int, seed: int) -> str:
+    """laminar.toml of one way, with a head of so many hidden units."""
+    source = source_of(ask)
+    samples = min(SAMPLES[source], QUICK_SAMPLES) if ask.quick else SAMPLES[source]
+    strategy = 'strategy = "solo"' if workers == 1 else f'strategy = {{ kind = "sync", workers = {workers} }}'
+    settings = {
+        "epochs": ask.epochs or (2 if ask.quick else 5),
+        "batch": ask.batch or (256 if samples > 10_000 else 32),
+        "seed": seed,
+        "strategy": strategy,
+    }
+
+    def layer(name: str, data: str, base: str) -> str:
+        return LAYER.format(name=name, data=data, base=base, **settings)
+
+    def data(*names: str) -> str:
+        found = {one: (list(range(DIGITS[one])), samples * DIGITS[one] // 10) for one in names}
+        return "\n".join(DATA.format(name=one, source=source, classes=classes, limit=limit) for one, (classes, limit) in found.items())
+
+    top = f'replace = {{ head = {{ model = "models:head", args = {{ hidden = {hidden} }} }} }}'
+    if way == CLASSIC:
+        whole = f'model = "models:net"\nargs = {{ hidden = {hidden} }}'
+        return STACK.format(name=way, data=data("ten"), layers=layer(CLASSIC, "ten", whole))
+    layers = [
+        layer("strokes", "five", 'model = "models:net"'),
+        layer("shapes", "eight", 'from = "strokes"\nfreeze = ["bottom"]\nreplace = { head = "models:head" }'),
+        layer("digits", "ten", f'from = "shapes"\nfreeze = ["bottom", "middle"]\n{top}'),
+    ]
+    return STACK.format(name=way, data=data(*DIGITS), layers="\n".join(layers))

@@ -1,0 +1,36 @@
+"""One process, one hidden module of 128, five epochs of Fashion-MNIST: accuracy and time of each epoch. The study's baseline."""
+
+from __future__ import annotations
+
+import statistics
+
+from laminar.experiments.ready import stacks, tables
+from laminar.experiments.ready.form import Ask, Choice, Ready
+from laminar.experiments.ready.judged import at_least, at_most
+from laminar.experiments.ready.studies import PRACTICE
+
+LABEL = "one process"
+
+
+def ready(ask: Ask) -> Ready:
+    whole = not ask.quick and (ask.epochs or 5) == 5 and (ask.data or stacks.USUAL) == stacks.USUAL
+    wanted, _ = tables.SEQUENTIAL_TEST
+    usual = statistics.mean(seconds for _, seconds in tables.SEQUENTIAL)
+    published = {"accuracy": wanted, "train_accuracy": tables.SEQUENTIAL[-1][0], "seconds_per_epoch": usual}
+    return Ready(
+        name="sequential",
+        title="Sequential training",
+        question="How accurate is one hidden layer of 128 after five epochs, and how long does an epoch take?",
+        choices=(Choice(label=LABEL, settings={"workers": 1, "threads": 1}, published=published if whole else {}),),
+        measures=("accuracy", "train_accuracy", "overfit", "seconds_per_epoch", "loss"),
+        statements=(
+            at_least(f"After five epochs the accuracy on the test images is {wanted} or more.", "accuracy", LABEL, wanted),
+            at_most(f"An epoch takes {usual:.2f} s or less.", "seconds_per_epoch", LABEL, usual),
+        )
+        if whole
+        else (),
+        study=PRACTICE,
+        percent=False,
+        stack=stacks.mlp(ask),
+        epochs=tuple({"train_accuracy": accuracy, "seconds": seconds} for accuracy, seconds in tables.SEQUENTIAL),
+    )

@@ -1,0 +1,342 @@
+"""Run: trial after trial, until none is left, the budget is used up, or somebody presses Ctrl-C. Nothing is run twice.
+
+Each trial is a build in a process of its own (trial_process.py), which outlives trials that fail and is replaced by another when one
+kills it. Where time is measured there is one such process, and what others on this machine do meanwhile is looked at; where it is not,
+there may be several.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, final
+
+import msgspec
+
+from laminar import __version__
+from laminar.core.clock import SYSTEM, Clock
+from laminar.core.errors import LaminarError
+from laminar.core.events import Emit, nowhere
+from laminar.experiments import files
+from laminar.experiments.agenda import Agenda, agenda_of
+from laminar.experiments.order import WARM_UP, Next, Spent, expected_seconds, over_budget
+from laminar.experiments.record import Description, Trial, Variant
+from laminar.experiments.spec import Sweep
+from laminar.experiments.trial_process import Answer, TrialProcess
+from laminar.experiments.variants import apply
+from laminar.plan.profile.busy import LIMIT, SECONDS, compare, read_now
+from laminar.plan.profile.this_machine import this_machine, torch_version
+from laminar.stack.read import StackFile
+from laminar.store.store import Store
+
+CALM: Final = 30.0  # seconds in which a busy machine may become quiet, before it is tried again
+
+
+class Trainer(Protocol):
+    """What trains trials: a process, or something else in tests."""
+
+    def ask(self, asked: dict[str, Any], emit: Emit, *, on_ready: Callable[[], None] | None = None) -> Answer: ...
+
+    def interrupt(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def machine_facts() -> dict[str, Any]:
+    return {**this_machine().to_json(), "torch": torch_version(), "python": platform.python_version(), "laminar": __version__}
+
+
+def run(
+    description: Description,
+    sweep: Sweep,
+    file: StackFile,
+    store: Store,
+    emit: Emit = nowhere,
+    *,
+    on: str | None = None,
+    at_once: int = 1,
+    clock: Clock = SYSTEM,
+    trainer: Callable[[], Trainer] = TrialProcess,
+) -> list[Trial]:
+    """All trials of the experiment, those of earlier goes included. L307 when another process runs it; L020 when the name is taken.
+
+    `on`: where workers run; `at_once`: trials side by side, where time is not measured.
+    """
+    if at_once > 1 and description.timed:
+        raise LaminarError(
+            "L008",
+            f"{at_once} trials at once, but time is measured: they would slow each other down",
+            hint="timed = false in the sweep, or one",
+        )
+    with files.running(store, description.name):
+        described = begin(store, description)
+        go = _Go(described, sweep, file, store, emit, on, clock)
+        return go.through(at_once, trainer)
+
+
+def begin(store: Store, description: Description) -> Description:
+    """The description on disk, written now or found; L020 when the one found asks something else."""
+    if files.exists(store, description.name):
+        old = files.read_description(store, description.name)
+        if why := another_question(old, description):
+            raise LaminarError(
+                "L020",
+                f"there is an experiment '{description.name}' already, and {why}: its trials cannot be held against new ones",
+                hint=f"laminar experiment rm {description.name}, or give this one another name",
+            )
+        description = msgspec.structs.replace(description, created=old.created)
+        if description == old:
+            return old
+    files.write_description(store, description)
+    return description
+
+
+def another_question(old: Description, new: Description) -> str:
+    """Why trials of the one are none of the other; empty where they are. More repeats, values or measures are the same question."""
+    for field, words in (("stack", "it is about the stack"), ("layer", "it is about the layer"), ("timed", "its timed is")):
+        if getattr(old, field) != getattr(new, field):
+            return f"{words} {getattr(old, field)}, not {getattr(new, field)}"
+    changed = [one.label for one in new.variants if old.inputs.get(one.id, new.inputs[one.id]) != new.inputs[one.id]]
+    if changed:
+        return f"the stack, its data, its code or torch has changed since (for {changed[0]})"
+    if new.timed:
+        for fact in ("processor", "cores"):
+            if old.machine.get(fact) != new.machine.get(fact):
+                return f"its times were measured on another machine ({fact} {old.machine.get(fact)}, not {new.machine.get(fact)})"
+    return ""
+
+
+@final
+class _Go:
+    """One go at an experiment. Threads, one a trial process, share it under one lock."""
+
+    def __init__(
+        self, description: Description, sweep: Sweep, file: StackFile, store: Store, emit: Emit, on: str | None, clock: Clock
+    ) -> None:
+        self._description, self._sweep, self._file, self._store = description, sweep, file, store
+        self._emit, self._on, self._clock = emit, on, clock
+        self.trials = files.read_trials(store, description.name)
+        self._agenda: Agenda = agenda_of(description, sweep, file, self.trials)
+        self._lock = threading.Condition()
+        self._under_way: dict[tuple[str, int, bool], Next] = {}
+        self._trainers: list[Trainer] = []
+        self._begun, self._run = clock.monotonic(), 0
+        self._stop = ""
+        self._error: BaseException | None = None
+        self._disturbed = False
+
+    def through(self, at_once: int, trainer: Callable[[], Trainer]) -> list[Trial]:
+        threads = [threading.Thread(target=self._work, args=(trainer,), daemon=True) for _ in range(max(1, at_once))]
+        deadline = self._deadline()
+        self._tell_end_of(None)
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except KeyboardInterrupt:
+            self._leave("interrupted")
+            for thread in threads:
+                thread.join()
+            raise
+        finally:
+            if deadline is not None:
+                deadline.cancel()
+        if self._error is not None:
+            raise self._error
+        if self._stop:
+            self._emit({"event": "note", "why": f"{self._stop}: running it again goes on"})
+        return self.trials
+
+    def _deadline(self) -> threading.Timer | None:
+        """A budget of hours also ends the trial under way: it keeps a checkpoint."""
+        hours = self._sweep.budget.hours
+        if hours is None:
+            return None
+        why = over_budget(Spent(seconds=hours * 3600, trials=0), hours=hours, trials=None)
+        timer = threading.Timer(hours * 3600, self._leave, args=(why,))
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _leave(self, why: str) -> None:
+        with self._lock:
+            self._stop = self._stop or why
+            self._lock.notify_all()
+            trainers = list(self._trainers)
+        for one in trainers:
+            one.interrupt()
+
+    def _work(self, trainer: Callable[[], Trainer]) -> None:
+        own = trainer()
+        with self._lock:
+            self._trainers.append(own)
+        try:
+            while (one := self._next()) is not None:
+                trial = self._one(own, *one)
+                with self._lock:
+                    if trial is not None:
+                        files.append_trial(self._store, self._description.name, trial)
+                        self.trials.append(trial)
+                        self._agenda.add(trial)
+                    del self._under_way[_name(one[0])]
+                    self._lock.notify_all()
+                self._tell_end_of(trial)
+        except BaseException as error:
+            with self._lock:
+                self._error = self._error or error
+            self._leave("failed")
+        finally:
+            own.close()
+
+    def _next(self) -> tuple[Next, Variant] | None:
+        """What is to be run now; None when there is nothing more, or when it is to stop. Waits while that depends on what is under way."""
+        with self._lock:
+            while not self._stop:
+                budget = self._sweep.budget
+                spent = Spent(seconds=self._clock.monotonic() - self._begun, trials=self._run)
+                if why := over_budget(spent, hours=budget.hours, trials=budget.trials):
+                    self._stop = why if self._agenda.left() or self._under_way else ""
+                    return None
+                ahead = [one for one in self._agenda.left() if _name(one) not in self._under_way]
+                if ahead:
+                    self._under_way[_name(ahead[0])] = ahead[0]
+                    self._run += not ahead[0].warm_up
+                    return ahead[0], self._agenda.variant(ahead[0].variant)
+                if not self._under_way:
+                    return None
+                self._lock.wait()
+            return None
+
+    def _one(self, own: Trainer, what: Next, variant: Variant) -> Trial | None:
+        """One trial, from start to end; None when it was interrupted."""
+        described = self._description
+        if described.timed and self._disturbed and not self._sweep.even_if_busy:
+            _wait_for_calm(lambda: bool(self._stop))
+        self._emit({"event": "trial", **self._told(), "label": variant.label, "repeat": what.repeat, "warm_up": what.warm_up})
+        common: dict[str, Any] = {
+            "variant": variant.id,
+            "repeat": what.repeat,
+            "settings": {} if variant in described.variants else variant.settings,
+        }
+        started = time.time()
+        try:
+            stack = apply(self._file, described, variant, what.repeat, self._sweep.set, warm_up=what.warm_up)
+        except LaminarError as error:  # a value that a search proposed
+            return _failed(common, what, started, 0.0, {"code": error.code, "message": error.message, "hint": error.hint})
+        asked = {
+            "file": stack.to_json(),
+            "store": str(self._store.root),
+            "layer": described.layer,
+            "again": described.timed,
+            "until": what.until,
+            "on": self._on,
+        }
+        began = [time.perf_counter()]
+        readings = [read_now()] if described.timed else []
+
+        def ready() -> None:
+            """Only now does the trial begin: a new process has loaded torch."""
+            began.append(time.perf_counter())
+            if described.timed:
+                readings.append(read_now())
+
+        answer = own.ask(asked, self._emit, on_ready=ready)
+        busy = 0.0
+        if described.timed:
+            before, after = readings[-1], read_now()
+            busy = compare(before, after, os.getpid()).share if after.at - before.at >= SECONDS else 0.0
+        if answer.get("interrupted") or (self._stop and "error" in answer):
+            return None
+        if "error" in answer:
+            return _failed(common, what, started, time.perf_counter() - began[-1], answer["error"])
+        found: Mapping[str, Any] = answer.get("done") or answer["stopped"]
+        why_not = self._why_not(what, busy, bool(found.get("resumed")))
+        self._disturbed = busy > LIMIT
+        return msgspec.convert(
+            {
+                **{name: value for name, value in found.items() if name != "resumed"},
+                **common,
+                "outcome": "done" if "done" in answer else "stopped",
+                "counted": not why_not,
+                "why_not": why_not,
+                "busy": round(busy, 3),
+            },
+            Trial,
+        )
+
+    def _why_not(self, what: Next, busy: float, resumed: bool) -> str:
+        if what.warm_up:
+            return WARM_UP
+        if not self._description.timed:
+            return ""
+        if resumed:
+            return "it went on from a checkpoint, and was not timed in one go"
+        if busy > LIMIT and not what.last_try and not self._sweep.even_if_busy:
+            return f"others took {busy:.0%} of a core meanwhile"
+        return ""
+
+    def _told(self) -> dict[str, Any]:
+        """How far it is."""
+        with self._lock:
+            ahead, done = self._agenda.left(), self._agenda.done()
+            return {
+                "name": self._description.name,
+                "done": done,
+                "of": done + len(ahead),
+                "left_seconds": expected_seconds(ahead, self.trials),
+            }
+
+    def _tell_end_of(self, trial: Trial | None) -> None:
+        told: dict[str, Any] = {"event": "experiment", **self._told(), "trial": None}
+        if trial is not None:
+            told["trial"] = {
+                "label": self._agenda.variant(trial.variant).label,
+                "repeat": trial.repeat,
+                "outcome": trial.outcome,
+                "seconds": trial.seconds,
+                "metrics": trial.metrics,
+                "why_not": trial.why_not,
+                "error": trial.error,
+            }
+        self._emit(told)
+
+
+def _name(one: Next) -> tuple[str, int, bool]:
+    return one.variant, one.repeat, one.warm_up
+
+
+def _failed(common: Mapping[str, Any], what: Next, started: float, wall: float, error: Mapping[str, str]) -> Trial:
+    why = WARM_UP if what.warm_up else ""
+    return Trial(outcome="failed", started=started, wall=wall, error=dict(error), counted=not why, why_not=why, **common)
+
+
+def _wait_for_calm(stopped: Callable[[], bool]) -> None:
+    until = time.monotonic() + CALM
+    while time.monotonic() < until and not stopped():
+        before = read_now()
+        time.sleep(SECONDS)
+        if compare(before, read_now(), os.getpid()).share <= LIMIT:
+            return
+
+
+def default_at_once(description: Description, on: str | None) -> int:
+    """One after the other, but on Ray, where time is not measured: there is room for one a core."""
+    on_ray = on is not None and on.partition(":")[0] == "ray"
+    return this_machine().cores if on_ray and not description.timed else 1
+
+
+def all_failed(trials: Sequence[Trial]) -> LaminarError | None:
+    """L610 when there are trials and none of them came to an end."""
+    counted = [one for one in trials if not one.why_not.startswith(WARM_UP)]
+    if not counted or any(one.outcome != "failed" for one in counted):
+        return None
+    first = counted[0].error
+    return LaminarError(
+        "L610",
+        f"every trial failed, {len(counted)} of them; the first with {first.get('code', '?')}: {first.get('message', '')}",
+        hint=first.get("hint", "") or "laminar experiment show NAME lists them",
+    )

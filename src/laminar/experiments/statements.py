@@ -1,0 +1,196 @@
+"""Statements: sentences that an experiment is to confirm or refute, and the rules that judge them. Pure.
+
+    Statement(text="two workers are slower than one", rule="more_than",
+              arguments={"variant": {"workers": 2}, "measure": "seconds"})
+
+"confirmed" and "refuted" need a difference outside the noise (intervals.py); everything else is "not shown". A rule is a function in
+RULES; `variant` and `than` name variants by some of their settings, and the benchmark is meant where `than` is left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from laminar.core.errors import LaminarError
+from laminar.core.figures import number
+from laminar.core.nearest import did_you_mean
+from laminar.experiments.intervals import ENOUGH, compare, of_median, ratio
+from laminar.experiments.measures import MEASURES, measure_of
+from laminar.experiments.record import Description, Statement, Trial, Variant
+from laminar.experiments.results import Judged
+
+Outcome = Literal["confirmed", "refuted", "not shown"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What rules judge by: the counted trials of every variant."""
+
+    description: Description
+    variants: tuple[Variant, ...]
+    trials: Mapping[str, tuple[Trial, ...]]
+
+    def values(self, variant: Variant, measure: str) -> list[float]:
+        known = (measure_of(one, measure, self.description.target) for one in self.trials.get(variant.id, ()))
+        return [value for value in known if value is not None]
+
+    def having(self, settings: Mapping[str, Any] | None) -> list[Variant]:
+        """Variants with these settings; all without any."""
+        return [one for one in self.variants if all(one.settings.get(name) == value for name, value in (settings or {}).items())]
+
+    def one(self, settings: Mapping[str, Any] | None) -> Variant | None:
+        """The benchmark where nothing is said; None where no variant fits."""
+        if settings is None:
+            return next((one for one in self.variants if one.id == self.description.benchmark), None)
+        return next(iter(self.having(settings)), None)
+
+
+Rule = Callable[[Evidence, Mapping[str, Any]], tuple[Outcome, str, dict[str, float]]]
+
+
+def judge(statement: Statement, evidence: Evidence) -> Judged:
+    """Unknown rules, measures and variants give "not shown", and say why: a report is made of what there is."""
+    rule = RULES.get(statement.rule)
+    if rule is None:
+        return Judged(text=statement.text, verdict="not shown", words=f"there is no rule '{statement.rule}'")
+    try:
+        verdict, words, numbers = rule(evidence, statement.arguments)
+    except KeyError as missing:
+        return Judged(text=statement.text, verdict="not shown", words=f"the rule {statement.rule} needs the argument {missing}")
+    return Judged(text=statement.text, verdict=verdict, words=words, numbers=numbers)
+
+
+def check_rule(statement: Statement) -> None:
+    """L016 for a rule or measure that is none, before anything is run."""
+    if statement.rule not in RULES:
+        raise LaminarError(
+            "L016",
+            f"statement: there is no rule '{statement.rule}'; {did_you_mean(statement.rule, RULES)}",
+            hint="rules: " + ", ".join(RULES),
+        )
+    measure = statement.arguments.get("measure", "seconds")
+    if measure not in MEASURES:
+        raise LaminarError("L016", f"statement: there is no measure '{measure}'; {did_you_mean(measure, MEASURES)}", hint="name another")
+
+
+def _more_or_less(wanted: Literal["more", "less"]) -> Rule:
+    def rule(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Outcome, str, dict[str, float]]:
+        measure = given.get("measure", "seconds")
+        one, other = evidence.one(given["variant"]), evidence.one(given.get("than"))
+        if one is None or other is None:
+            return "not shown", "no such variant was run", {}
+        values, base = evidence.values(one, measure), evidence.values(other, measure)
+        found = compare(values, base)
+        words, numbers = _held_against(one, values, other, base, measure)
+        if found == wanted:
+            return "confirmed", words, numbers
+        return "refuted" if found in ("more", "less") else "not shown", words + ("" if found in ("more", "less") else f": {found}"), numbers
+
+    return rule
+
+
+def _held_against(one: Variant, values: list[float], other: Variant, base: list[float], measure: str) -> tuple[str, dict[str, float]]:
+    """`2 workers: seconds 12.1, 110 % (104 to 117) of 1 worker`."""
+    if not values or not base:
+        missing = one if not values else other
+        return f"{measure} is not known of {missing.label}", {}
+    median, benchmark = statistics.median(values), statistics.median(base)
+    numbers = {"value": median, "than": benchmark}
+    times = ratio(values, base)
+    if times is None:
+        return f"{one.label}: {measure} {number(median)}, {other.label}: {number(benchmark)}", numbers
+    numbers["percent"] = 100 * times[0]
+    between = f" ({100 * times[1].low:.1f} to {100 * times[1].high:.1f} at {times[1].level:.0%})" if times[1] is not None else ""
+    return f"{one.label}: {measure} {number(median)}, {100 * times[0]:.1f} %{between} of {other.label}", numbers
+
+
+def _monotone(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Outcome, str, dict[str, float]]:
+    """`measure` rises (or falls) along `axis`: every step goes that way, and the ends differ by more than noise."""
+    axis, measure, direction = given["axis"], given.get("measure", "seconds"), given.get("direction", "rising")
+    some = [one for one in evidence.having(given.get("where")) if axis in one.settings and evidence.values(one, measure)]
+    order = {value: place for place, value in enumerate(next((a.values for a in evidence.description.axes if a.name == axis), ()))}
+    some.sort(key=lambda one: _place(one.settings[axis], order))
+    if len(some) < 2:
+        return "not shown", f"{measure} is known of fewer than two values of {axis}", {}
+    wanted: Literal["more", "less"] = "more" if direction == "rising" else "less"
+    other: Literal["more", "less"] = "less" if wanted == "more" else "more"
+    values = [evidence.values(one, measure) for one in some]
+    medians = [statistics.median(one) for one in values]
+    words = f"{measure}: " + ", ".join(f"{one.label} {number(median)}" for one, median in zip(some, medians, strict=True))
+    numbers = {one.label: median for one, median in zip(some, medians, strict=True)}
+    steps = [compare(after, before) for before, after in itertools.pairwise(values)]
+    ends = compare(values[-1], values[0])
+    signs = [(after > before) == (wanted == "more") for before, after in itertools.pairwise(medians)]
+    if other in steps or ends == other:
+        return "refuted", words, numbers
+    return ("confirmed" if all(signs) and ends == wanted else "not shown"), words, numbers
+
+
+def _place(value: Any, order: Mapping[Any, int]) -> tuple[int, float]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return 0, float(value)
+    return 1, float(next((place for known, place in order.items() if known == value), 0))
+
+
+def _bound(wanted: Literal["at least", "at most"]) -> Rule:
+    """The median is beyond `value`, interval and all, for every variant that has the settings."""
+
+    def rule(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Outcome, str, dict[str, float]]:
+        measure, value = given["measure"], float(given["value"])
+        said, verdicts, numbers = [], list[Outcome](), {}
+        for one in evidence.having(given.get("variant")):
+            values = evidence.values(one, measure)
+            if not values:
+                continue
+            median, interval = statistics.median(values), of_median(values)
+            good = median >= value if wanted == "at least" else median <= value
+            # all of the interval on one side
+            sure = interval is not None and (interval.low >= value or interval.high <= value)
+            verdicts.append("not shown" if not sure else "confirmed" if good else "refuted")
+            said.append(
+                f"{one.label}: {measure} {number(median)}" + (f" ({number(interval.low)} to {number(interval.high)})" if interval else "")
+            )
+            numbers[one.label] = median
+        if not verdicts:
+            return "not shown", f"{measure} is not known of any such variant", {}
+        found: Outcome = "refuted" if "refuted" in verdicts else "not shown" if "not shown" in verdicts else "confirmed"
+        return found, f"{'; '.join(said)}; {wanted} {number(value)} was said", numbers
+
+    return rule
+
+
+def _within(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Outcome, str, dict[str, float]]:
+    """In per cent of `than`, the measure lies between `low` and `high` (or beyond the one that is given): confirmed if its whole interval
+    does, refuted if none does."""
+    measure, low, high = given.get("measure", "seconds"), float(given.get("low", 0.0)), float(given.get("high", math.inf))
+    one, other = evidence.one(given["variant"]), evidence.one(given.get("than"))
+    if one is None or other is None:
+        return "not shown", "no such variant was run", {}
+    values, base = evidence.values(one, measure), evidence.values(other, measure)
+    words, numbers = _held_against(one, values, other, base, measure)
+    said = f"{low:g} to {high:g} %" if low > 0 and high < math.inf else f"at least {low:g} %" if low > 0 else f"at most {high:g} %"
+    words += f"; {said} was said"
+    times = ratio(values, base)
+    if times is None or times[1] is None or times[1].level < ENOUGH - 1e-9:
+        return "not shown", words + ": too few repeats", numbers
+    interval = 100 * times[1].low, 100 * times[1].high
+    if low <= interval[0] and interval[1] <= high:
+        return "confirmed", words, numbers
+    return ("refuted" if interval[1] < low or interval[0] > high else "not shown"), words, numbers
+
+
+RULES: Final[dict[str, Rule]] = {
+    "monotone": _monotone,
+    "more_than": _more_or_less("more"),
+    "less_than": _more_or_less("less"),
+    "slower_than": _more_or_less("more"),
+    "faster_than": _more_or_less("less"),
+    "at_least": _bound("at least"),
+    "at_most": _bound("at most"),
+    "within": _within,
+}

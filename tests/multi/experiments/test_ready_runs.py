@@ -1,0 +1,33 @@
+"""Ready experiments, run as a user would: on the stack that comes with them, and on the stack at hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.conftest import Example, cli
+
+
+def test_sequential_stands_beside_the_published_epochs(tmp_path: Path) -> None:
+    words = ("experiment", "sequential", "--data", "digits", "--epochs", "2", "--repeats", "2", "--even-if-busy", "-q", "--json")
+    (found,) = json.loads(cli(*words, cwd=tmp_path).stdout)["experiments"]
+    assert (found["done"], found["planned"], found["benchmark"]) == (2, 2, "one process")
+    (row,) = found["rows"]
+    assert row["figures"]["accuracy"]["median"] > 0.7
+    assert row["figures"]["accuracy"]["percent"] == 100.0
+    (epochs,) = found["tables"]
+    assert [one["published"] for one in epochs["rows"]] == [0.8249, 0.8662]
+    assert all(one["seconds"] > 0 and one["in training"] > 0.5 for one in epochs["rows"])
+    assert not (tmp_path / "laminar.toml").exists()
+    assert "sequential" in cli("experiment", "list", cwd=tmp_path).stdout
+
+
+def test_epochs_of_the_stack_at_hand(example: Example) -> None:
+    done = example.cli("experiment", "epochs", "--layer", "head", "--quick", "--even-if-busy", "--json")
+    (found,) = json.loads(done.stdout)["experiments"]
+    assert "the stack at hand, digits" in done.stderr
+    assert (found["stack"], found["layer"], found["quick"]) == ("digits", "head", True)
+    assert [row["label"] for row in found["rows"]] == ["1 epoch", "5 epochs", "10 epochs"]
+    assert [row["figures"]["loss"]["published"] for row in found["rows"]] == [100.0, 78.16, 76.36]
+    assert found["rows"][0]["figures"]["loss"]["percent"] == 100.0
+    assert found["rows"][2]["figures"]["loss"]["percent"] < 100.0

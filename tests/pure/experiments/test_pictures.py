@@ -1,0 +1,149 @@
+"""Pictures: which an experiment gets, and that the data they are drawn from is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from laminar.experiments.lineage import Node
+from laminar.experiments.pictures import bars, batch, curves, overfit, series, speedup, tree
+from laminar.experiments.pictures.choose import pictures
+from laminar.experiments.pictures.chosen import choose, spread
+from laminar.experiments.pictures.scales import by_factors
+from laminar.experiments.pictures.sheet import in_file, on_page
+from laminar.experiments.pictures.svg import clean
+from laminar.experiments.record import Axis, Point
+from laminar.experiments.view import View, view
+from tests.pure.experiments import made_up_experiments
+from tests.pure.experiments.made_up_experiments import described, trial
+
+
+def viewed(kind: str) -> View:
+    return view(*getattr(made_up_experiments, kind)())
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("cores", ["speed-up", "along-workers", "per-cent-of-benchmark", "accuracy-against-time", "over-fitting", "bytes-over-time"]),
+        ("neurons", ["along-neurons", "per-cent-of-benchmark", "accuracy-against-time", "over-fitting"]),
+        ("batches", ["steps-against-batch", "along-batch", "per-cent-of-benchmark", "accuracy-against-time", "over-fitting"]),
+        ("many_variants", ["along-lr", "accuracy-against-time", "over-fitting"]),
+        ("one_variant", ["accuracy-against-time", "over-fitting"]),
+        ("empty", []),
+        ("only_failed", []),
+    ],
+)
+def test_an_experiment_gets_the_pictures_that_its_axes_and_measures_ask_for(kind: str, names: list[str]) -> None:
+    assert [one.name for one in pictures(viewed(kind))] == names
+
+
+def test_a_picture_is_a_file_of_each_kind() -> None:
+    found = pictures(viewed("cores"))[0]
+    assert in_file(found, "png").startswith(b"\x89PNG")
+    assert in_file(found, "pdf").startswith(b"%PDF")
+    assert in_file(found, "svg") == in_file(found, "svg")  # the same every time: no date, no chance
+
+
+def test_a_curve_is_the_median_of_the_trials_and_reaches_as_far_as_half_of_them() -> None:
+    description = described([Axis(name="lr", values=(1,))])
+    one = description.variants[0]
+
+    def curved(*values: float | None) -> Any:
+        points = tuple(Point(epoch=e, seconds=float(e), test_accuracy=value) for e, value in enumerate(values, 1))
+        return trial(one, 0, seconds=1.0, accuracy=0.5, curve=points)
+
+    found = curves.bundle(
+        "x", [curved(0.1, 0.5, 0.9), curved(0.2, 0.7), curved(0.3, None, float("nan"))], lambda point: point.test_accuracy
+    )
+    assert found is not None
+    assert found.epochs == (1, 2)  # the third epoch has one trial of three
+    assert found.middle == (0.2, pytest.approx(0.6))
+    assert (found.low, found.high) == ((0.1, 0.5), (0.3, 0.7))
+    assert curves.bundle("x", [curved(None)], lambda point: point.test_accuracy) is None
+
+
+def test_speed_up_is_against_the_benchmark() -> None:
+    shown = viewed("cores")
+    assert shown.workers_axis is not None
+    (line,) = speedup.lines(shown, shown.workers_axis, "seconds")
+    assert [one.workers for one in line.speeds] == [1, 2, 3, 4]
+    assert [one.times for one in line.speeds] == pytest.approx([1, 9.4 / 5.2, 9.4 / 5.05, 9.4 / 5.15], rel=0.03)
+    second = line.speeds[1]
+    assert second.low is not None and second.high is not None and second.low <= second.times <= second.high
+
+
+def test_the_law_of_the_critical_batch_is_fitted_for_each_optimizer() -> None:
+    shown = viewed("batches")
+    assert shown.batch_axis is not None
+    found = {line.label: line for line in batch.lines(shown, shown.batch_axis)}
+    assert [spot.batch for spot in found["sgd"].spots][-1] == 4096  # 8192 never reached the target
+    fits = {label: line.fit for label, line in found.items()}
+    assert fits["sgd"] is not None and fits["sgd"].b_crit == pytest.approx(900, rel=0.05)
+    assert fits["lamb"] is not None and fits["lamb"].b_crit == pytest.approx(3000, rel=0.05)
+    picture = batch.picture(shown)
+    assert picture is not None
+    assert "sgd: the critical batch is about 900." in picture.caption
+    svg, hints = on_page(picture, narrow=True)
+    assert "B_crit 900" in svg
+    assert any("batch 4,096" in hint.text for hint in hints)
+
+
+def test_bars_have_the_published_figure_beside_ours() -> None:
+    found = bars.panels(viewed("cores"))["seconds"]
+    assert [bar.published for bar in found] == [None, 110.3, 105.1, 102.6]
+    assert [bar.benchmark for bar in found] == [True, False, False, False]
+    assert [bar.sure for bar in found[1:]] == [True, True, True]
+
+
+def test_over_fitting_shows_the_benchmark_and_the_worst() -> None:
+    found = overfit.pairs(viewed("cores"))
+    assert found[0][0].label == "1 worker"
+    assert overfit.gap(found[0]) == pytest.approx(0.045, abs=1e-6)
+
+
+def test_a_series_is_told_by_its_means() -> None:
+    shown = viewed("strategies")
+    found = series.track(shown.trials_of("v003"), "staleness")
+    assert found is not None
+    assert len(found.ys) == series.POINTS
+    assert sum(found.ys) / len(found.ys) == pytest.approx(4, abs=0.2)
+    assert series.names(shown) == ["staleness", "bytes"]
+
+
+def test_a_tree_has_shared_layers_below_own_ones() -> None:
+    leaves = [Node(f"head{i}", 1.0, 100, layers=3, leaf=f"v{i:03d}") for i in range(40)]
+    roots = [Node("strokes", 12.0, 2000, above=[Node("even", 3.0, 500, above=leaves)])]
+    found = tree.boxes(roots, {"v000": "the first"})
+    assert [box.title for box in found[:3]] == ["strokes", "even", "the first"]
+    assert [box.shared for box in found[:3]] == [True, True, False]
+    assert found[1].below == 0 and found[2].below == 1
+    assert any(box.title == "… 26 more" for box in found)
+    assert len({box.row for box in found if box.column == 2}) == tree.LEAVES + 1
+    picture = tree.picture(viewed("cores"), roots)
+    assert picture is not None
+    assert "not repeated" in picture.caption
+    assert in_file(picture, "svg").startswith(b"<?xml")
+
+
+def test_few_of_many_are_drawn_in_colour_the_benchmark_among_them() -> None:
+    shown = viewed("many_variants")
+    found = choose(shown.variants, "v120")
+    assert found.drawn[0][0].id == "v120"
+    assert [one.id for one, _ in found.drawn[1:]][:: len(found.drawn) - 2] == ["v000", "v199"]
+    assert len(found.drawn) + len(found.rest) == 200
+    assert spread([1, 2, 3], 5) == [1, 2, 3]
+    assert spread(range(100), 3) == [0, 50, 99]
+
+
+def test_values_that_rise_by_factors_are_seen_as_such() -> None:
+    assert by_factors([32, 128, 256, 512])
+    assert not by_factors([1, 2, 3, 4, 5, 6, 7, 8, 9])
+    assert not by_factors([0, 1, 10, 100])
+
+
+def test_text_in_a_picture_is_one_line_that_prints() -> None:
+    assert clean("a\n b\x00\x1b  c") == "a b c"
+    assert clean("x" * 99, 10) == "x" * 9 + "…"
+    assert clean("\n") == "-"

@@ -1,0 +1,165 @@
+"""Ready experiments: published figures are those that were printed, the benchmark is 100 %, every description is a sweep that fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from laminar.core.errors import LaminarError
+from laminar.experiments.axes import path_of, put
+from laminar.experiments.measures import MEASURES
+from laminar.experiments.ready import tables
+from laminar.experiments.ready.catalogue import READY, parts
+from laminar.experiments.ready.form import Ask, Ready
+from laminar.experiments.spec import checked
+from laminar.experiments.statements import RULES
+from laminar.stack.read import StackFile, from_raw, parse
+
+ASKS = (Ask(), Ask(quick=True), Ask(epochs=2, repeats=2, name="mine"), Ask(cores=8))
+AT_HAND = """\
+[stack]
+name = "mine"
+[data.d]
+source = "digits"
+[[layer]]
+name = "base"
+model = "laminar:mlp"
+args = { hidden = [16] }
+data = "d"
+train = { epochs = 1, batch = 64, optimizer = "adam" }
+[[layer]]
+name = "top"
+freeze = ["features"]
+replace = { head = "laminar:head" }
+data = "d"
+train = { epochs = 1 }
+"""
+
+
+def every(ask: Ask) -> list[Ready]:
+    return [one for name in READY for one in parts(name, ask)]
+
+
+def _variants(one: Ready, ask: Ask, file: StackFile, layer: str) -> list[StackFile]:
+    sweep = checked(one.sweep(ask))
+    names = [*sweep.set, *(name for variant in sweep.variant for name in variant.settings)]
+    paths = {name: path_of(name, file, layer) for name in names}
+    return [from_raw(put(file.raw, layer, sweep.set | variant.settings, paths), file.text, file.path) for variant in sweep.variant]
+
+
+@pytest.mark.parametrize("ask", ASKS)
+def test_every_variant_is_a_stack_that_can_be_read(ask: Ask) -> None:
+    for one in every(ask):
+        if one.stack:
+            assert len(_variants(one, ask, parse(one.stack, Path("laminar.toml")), "net")) == len(one.choices)
+
+
+def test_the_stack_at_hand_can_be_asked_too() -> None:
+    ask = Ask(at_hand=True, target=0.9)
+    file = parse(AT_HAND, Path("laminar.toml"))
+    for name, entry in READY.items():
+        if entry.at_hand:
+            for one in parts(name, ask):
+                for layer in ("base", "top"):
+                    for variant in _variants(one, ask, file, layer):
+                        assert variant.spec.data == file.spec.data
+
+
+@pytest.mark.parametrize("ask", ASKS)
+def test_labels_differ_and_measures_and_rules_are_known(ask: Ask) -> None:
+    for one in every(ask):
+        labels = [choice.label for choice in one.choices]
+        assert len(set(labels)) == len(labels)
+        assert set(one.measures) <= set(MEASURES)
+        for choice in one.choices:
+            assert set(choice.published) <= set(one.measures), one.name
+        for statement in one.statements:
+            assert statement.rule in RULES
+            assert statement.arguments["measure"] in one.measures, statement
+            assert {statement.arguments[key] for key in ("variant", "than") if key in statement.arguments} <= set(labels)
+
+
+def test_the_first_choice_is_the_benchmark_and_is_100_percent() -> None:
+    for one in every(Ask()):
+        if one.percent:
+            assert set(one.choices[0].published.values()) <= {100.0}, one.name
+
+
+def published(name: str, measure: str) -> list[float]:
+    (one,) = parts(name, Ask())
+    return [choice.published[measure] for choice in one.choices]
+
+
+def test_figures_of_parallel_machine_learning() -> None:
+    """Balmforth, Fu, Kam: loss, accuracy and time in per cent of the benchmark."""
+    assert published("neurons", "loss") == [100, 87.05, 89.17, 84.01]
+    assert published("neurons", "accuracy") == [100, 101.5, 101.3, 102.2]
+    assert published("neurons", "seconds") == [100, 173.9, 267.8, 503.4]
+    assert published("depth", "loss") == [100, 102.4, 107.0]
+    assert published("depth", "accuracy") == [100, 99.71, 98.75]
+    assert published("depth", "seconds") == [100, 118.2, 161.7]
+    assert published("epochs", "loss") == [100, 78.16, 76.36, 77.75]
+    assert published("epochs", "accuracy") == [100, 103.9, 104.7, 106.1]
+    assert published("epochs", "seconds") == [100, 445.4, 861.7, 1739]
+    # workers and threads stand beside the same figures
+    assert published("cores", "loss") == [100, *2 * [103.5, 105.0, 103.0]]
+    assert published("cores", "accuracy") == [100, *2 * [99.76, 99.30, 99.74]]
+    assert published("cores", "seconds") == [100, *2 * [110.3, 105.1, 102.6]]
+
+
+def test_figures_of_sequential_training() -> None:
+    (one,) = parts("sequential", Ask())
+    assert [(row["train_accuracy"], row["seconds"]) for row in one.epochs] == [
+        (0.8249, 1.92),
+        (0.8662, 1.80),
+        (0.8770, 1.80),
+        (0.8837, 1.80),
+        (0.8914, 1.92),
+    ]
+    assert one.choices[0].published["accuracy"] == 0.8728
+    assert {"measure": "accuracy", "variant": "one process", "value": 0.8728} in [s.arguments for s in one.statements]
+
+
+def test_figures_of_flowers() -> None:
+    alone, one, three = parts("flowers", Ask())
+    assert [row["train_accuracy"] for row in alone.epochs] == [0.6124, 0.8975, 0.9437, 0.9576, 0.9666]
+    assert alone.choices[0].published == {"accuracy": 0.6611, "train_accuracy": 0.9666}
+    assert alone.choices[0].settings["epochs"] == 5
+    assert [choice.published.get("seconds") for choice in one.choices] == [100, 278.3, 36.17]
+    assert [choice.published.get("seconds") for choice in three.choices] == [100, 263.7, 29.97]
+    assert [choice.published.get("loss") for choice in one.choices] == [100, None, 99.88]
+    assert [choice.published.get("loss") for choice in three.choices] == [100, None, 100.2]
+    assert one.choices[2].settings["strategy"]["workers"] == 6
+    assert one.choices[2].settings["strategy"]["shards"] == 3
+
+
+def test_figures_of_the_grid() -> None:
+    assert tables.GRID == {"sync, synSGD": 0.792, "async, SGD": 0.939, "async, DGC": 0.926}
+    assert published("grid", "accuracy") == [0.792, 0.939, 0.926]
+
+
+def test_more_workers_than_cores_are_said_to_be_so() -> None:
+    (two,) = parts("cores", Ask(cores=2))
+    assert [note[:7] for note in two.notes] == ["3 cores", "4 cores"]
+    (many,) = parts("cores", Ask(cores=8))
+    assert not many.notes
+
+
+def test_a_quick_one_has_fewer_choices_or_as_many() -> None:
+    for name in READY:
+        whole, quick = (sum(len(one.choices) for one in parts(name, Ask(quick=quick))) for quick in (False, True))
+        assert quick <= whole
+
+
+@pytest.mark.parametrize(("name", "data"), [("cores", "digit"), ("layers", "glyph"), ("grid", "cifar"), ("flowers", "digits")])
+def test_an_unknown_data_set_is_refused(name: str, data: str) -> None:
+    with pytest.raises(LaminarError, match=f"--data {data}") as caught:
+        parts(name, Ask(data=data))
+    assert caught.value.code == "L008"
+
+
+def test_a_target_must_be_given_for_ones_own_stack() -> None:
+    with pytest.raises(LaminarError, match="only you know") as caught:
+        parts("strategies", Ask(at_hand=True))
+    assert caught.value.code == "L008"
