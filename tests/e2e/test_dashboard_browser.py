@@ -17,10 +17,7 @@ from tests.e2e import chromium
 from tests.e2e.chromium import NARROW, WIDE, Browser, until
 from tests.pure.dashboard.visitor import serving
 
-pytestmark = [
-    pytest.mark.skipif(bool(chromium.there_is_one()), reason=str(chromium.there_is_one())),
-    pytest.mark.xdist_group("chromium"),
-]
+pytestmark = pytest.mark.skipif(bool(chromium.there_is_one()), reason=str(chromium.there_is_one()))
 SCREENS = Path(os.environ.get("LAMINAR_SCREENS", "build/screens"))
 EVIL = "<img src=x onerror=alert(1)>\"'&"
 

@@ -89,6 +89,7 @@ COMMANDS = {
     "data show": ["data show even", "data show sheets", "data show sheets --no-sheet"],
     "data sample": ["data sample sheets", "data sample sheets --seed 3 --per-class 2"],
     "data index": ["data index images --out index.json"],
+    "ui": [],  # as data serve: tests/e2e/test_dashboard_command.py looks at what it prints
     "data serve": [],  # runs until it is ended: tests/multi/data looks at what it prints
     "data pull": ["data pull sheets"],
     "kernel check": ["kernel check leaky.c"],

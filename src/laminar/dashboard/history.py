@@ -12,9 +12,10 @@ import math
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 import msgspec
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from laminar.core.events import Event
 
+T = TypeVar("T")
 CHUNK: Final = 1 << 22
 WITNESS: Final = 256  # bytes before the place read up to: proof that the file is still the one that was read
 ROWS_KEPT: Final = 4_000_000  # of all histories in memory together
@@ -207,7 +209,7 @@ class Histories:
         self._known: OrderedDict[Path, tuple[threading.Lock, History]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def look(self, path: Path, use: Any) -> Any:
+    def look(self, path: Path, use: Callable[[History], T]) -> T:
         """`use(history)`, which is as new as its file, while nobody else looks at it."""
         with self._lock:
             own, history = self._known.setdefault(path, (threading.Lock(), History(path)))

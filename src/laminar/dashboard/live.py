@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
+from laminar.core.errors import LaminarError
 from laminar.dashboard.context import Context
 from laminar.dashboard.runs import history_of, news
 
@@ -59,7 +60,7 @@ async def _stream(context: Context, ending: asyncio.Event, request: Request, run
 def _news(context: Context, run: str, seen: dict[str, tuple[int, int, int]]) -> dict[str, Any] | None:
     try:
         path = history_of(context.store(), run)
-    except Exception:
+    except (LaminarError, OSError):  # no such run, or no store: the page hears of that where it asks
         return None
     fresh = context.histories.look(path, lambda history: news(history, seen.get(run)))
     if fresh is None:
@@ -73,7 +74,7 @@ def _store_seen(context: Context) -> object:
     try:
         layout = context.store().layout
         project = context.project()
-    except Exception as error:
+    except (LaminarError, OSError) as error:
         return str(error)
     folders = [layout.layers, layout.keys, layout.tags, layout.runs, layout.leases, layout.refs]
     folders += sorted(path for path in layout.refs.glob("*") if path.is_dir())
