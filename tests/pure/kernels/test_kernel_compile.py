@@ -14,6 +14,7 @@ from laminar.kernels.compile.boxes import Plan
 from laminar.kernels.compile.grid import Shape
 from laminar.kernels.compile.instrumented import instrumented
 from laminar.kernels.compile.native import Native, Options, compiled
+from laminar.kernels.compile.pool import RESTS, Pool
 from laminar.kernels.emulate.run import emulate
 from laminar.kernels.language.kernel import read_kernel
 
@@ -278,3 +279,25 @@ def test_arrays_that_begin_within_a_line_of_the_cache(offset: int, count: int) -
         assert np.count_nonzero(memory[1]) == np.count_nonzero(y)  # and nothing beside it
     counted = instrumented(kernel, {"x": x, "y": np.zeros_like(x)}, {"slope": 0.1}, count)
     assert counted.counts["global"].reads == counted.counts["global"].writes == count
+
+
+def test_short_jobs_are_not_shared_for_a_while_after_a_stall() -> None:
+    made = Pool()
+    rests = []
+    for lost in [2e-3, 2e-3, *[-1e-6] * 1000, 2e-3]:
+        before = made.rests
+        made.learn(lost)
+        if made.rests != before:
+            rests.append(made._rest)  # of the next time
+    assert rests == [2 * RESTS[0], 4 * RESTS[0], 2 * RESTS[0]]
+
+
+def test_helpers_are_woken_up_for_the_second_of_two_short_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laminar.kernels.compile.pool.NEAR", 1000.0)
+    made, roused = Pool(), []
+    made._last = -2000.0
+    made.rouse = roused.append  # type: ignore[method-assign,assignment]
+    made.nobody(1)
+    assert not roused
+    made.nobody(1)
+    assert roused == [1]

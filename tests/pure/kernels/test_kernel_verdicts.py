@@ -249,7 +249,7 @@ def test_outputs_that_are_written_everywhere(lines: str, expected: str) -> None:
 def test_verdicts_are_said_in_words_and_in_json() -> None:
     found = judged("y[i / 2] = x[i];")
     race = next(one for one in found if one.kind == "race")
-    assert race.text == "2:1 and 2:1: race of `y`: a witness, with 2 instances instances 0 and 1 use the same element"
+    assert race.text == "2:1 and 2:1: race of `y`: a witness, with 2 instances: 0 and 1 use the same element"
     told = json.loads(json.dumps([one.to_json() for one in found]))
     assert {"kind", "verdict", "line", "column", "what", "why", "instances", "said"} <= set(told[0])
     assert all(one.text for one in found)

@@ -239,3 +239,23 @@ def test_sums_of_parts_do_not_depend_on_threads() -> None:
         made.append(summed(parts))
     torch.set_num_threads(before)
     assert torch.equal(made[0], made[1]) and torch.equal(made[0], made[2])
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # torch's own, when it derives forwards
+def test_other_ways_to_derive_are_refused_and_not_zero() -> None:
+    kernel, x = made(LEAKY), torch.randn(4)
+
+    def dual() -> object:
+        with torch.autograd.forward_ad.dual_level():
+            return kernel(torch.autograd.forward_ad.make_dual(x, x), slope=0.1)
+
+    ways = [
+        lambda: torch.func.grad(lambda one: kernel(one, slope=0.1).sum())(x),
+        lambda: torch.func.jvp(lambda one: kernel(one, slope=0.1), (x,), (x,)),
+        lambda: torch.func.jacrev(lambda one: torch.func.vmap(lambda row: kernel(row, slope=0.1))(one[None]))(x),
+        dual,
+    ]
+    for way in ways:
+        with pytest.raises(LaminarError, match="go backwards") as error:
+            way()
+        assert error.value.code == "L705"

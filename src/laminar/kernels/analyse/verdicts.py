@@ -146,7 +146,7 @@ def _race(races: list[Races], one: Access, other: Access) -> Verdict:
         for second in facts.accesses(other):
             if shown := meeting(facts, site, second, intervals.together(site, second)):
                 first, later, sizes = shown
-                why = f"with {sizes} instances {first} and {later} use the same element"
+                why = f"with {sizes}: {first} and {later} use the same element"
                 return Verdict("race", "witness", one.at, other.at, name, why, (first, later))
     return Verdict("race", "run-time", one.at, other.at, name, "two instances may use the same element")
 

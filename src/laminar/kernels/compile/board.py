@@ -17,7 +17,7 @@ CLAIM: Final = "claim"
 PATIENCE: Final = 32  # looks before another one gets the processor
 PAUSES: Final = 4
 MOST: Final = 64
-DONE, FAILED, BUSY, ASLEEP = range(4)  # what became of a job
+DONE, FAILED, BUSY, ASLEEP, UNHELPED = range(5)  # what became of a job; the last: it was done, and nobody joined
 
 
 class Status(ctypes.Structure):
@@ -173,8 +173,8 @@ def _write_serve(module: Module) -> None:
 
 
 def _write_lead(module: Module) -> None:
-    """`int32 lead(Board*, Job*)`: post the job, take part, let nobody else join, wait for those that did. Gives DONE, BUSY or ASLEEP; or
-    FAILED if an instance has: then the board stays the caller's, to look at what is noted there."""
+    """`int32 lead(Board*, Job*)`: post the job, take part, let nobody else join, wait for those that did. Gives DONE, UNHELPED, BUSY,
+    ASLEEP; or FAILED if an instance has: then the board stays the caller's, to look at what is noted there."""
     board, job = Word("%board", "ptr"), Word("%job", "ptr")
     code = Code(module, "lead", [(board, ""), (job, "")], "i32", "nounwind")
     given = {name: code.load("i64", code.address("i8", job, number("i64", getattr(Job, name).offset))) for name, *_ in Job._fields_}
@@ -233,7 +233,8 @@ def _write_lead(module: Module) -> None:
     code.give(number("i32", FAILED))
     code.label(fine)
     code.emit(f"store atomic i64 0, {busy} release, align 8")
-    code.give(number("i32", DONE))
+    helped = code.compare("sgt", joined, number("i64", 0))
+    code.give(code.select(helped, number("i32", DONE), number("i32", UNHELPED)))
     code.finish()
 
 

@@ -4,6 +4,7 @@ are for those that are awake.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
@@ -17,6 +18,8 @@ WATCH: Final = 4096  # looks before a helper sleeps; some hundred microseconds
 LEAST: Final = 10e-6  # seconds that a job takes the caller alone: less is never shared
 ALONE: Final = 100e-6  # less is shared with helpers that are awake, but none is woken up for it
 NEAR: Final = 500e-6  # seconds between two such jobs that are a reason to wake helpers up for the next one
+MISSED: Final = 4  # short jobs in a row that nobody joined
+SETTLED: Final = 2e-3  # seconds before helpers are moved again
 STALLED: Final = 1e-3  # seconds above what a short job takes alone: a helper has lost its processor in the midst of it
 RESTS: Final = (20e-3, 640e-3)  # seconds in which short jobs are not shared after that: at first, and at most
 
@@ -38,6 +41,24 @@ class Pool:
         self._processor = -1  # where the last caller was
         self._last = self.rests = 0.0  # when the last short job came that found nobody, and until when such are not shared
         self._rest = RESTS[0]
+        self._threads: list[int] = []  # of helpers, as the system has them
+        self._missed, self._moved = 0, 0.0  # jobs in a row that nobody joined who was awake, and when somebody was moved for it
+
+    def missed(self) -> None:
+        """Nobody joined who was awake: helpers may be on the caller's processor, where they wait until it is free."""
+        self._missed += 1
+        now = time.perf_counter()
+        if self._missed >= MISSED and now - self._moved > SETTLED and hasattr(os, "sched_setaffinity"):
+            self._missed, self._moved = 0, now
+            allowed = os.sched_getaffinity(0)
+            others = allowed - {_own_processor()}
+            for thread in self._threads if others and others != allowed else ():
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(thread, others)
+                    os.sched_setaffinity(thread, allowed)
+
+    def helped(self) -> None:
+        self._missed = 0
 
     def nobody(self, helpers: int) -> None:
         """Was awake for a short job. Those that come so soon again are a reason to wake somebody up for the next."""
@@ -76,6 +97,7 @@ class Pool:
                 self._wake.release()
 
     def _help(self, seen: int) -> None:
+        self._threads.append(threading.get_native_id())
         self._step_aside()
         while True:
             seen = self._serve(self.place, seen, WATCH)

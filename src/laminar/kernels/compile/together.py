@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from laminar.kernels.compile.board import ASLEEP, DONE, FAILED, Job, Status
+from laminar.kernels.compile.board import ASLEEP, DONE, FAILED, UNHELPED, Job, Status
 from laminar.kernels.compile.pool import ALONE, LEAST, pool
 
 CALL: Final = 1e-6  # seconds that a call takes that does nothing
@@ -69,11 +69,15 @@ class Shared:
                 helpers.rouse(threads - 1)
             start = clock()
             said = helpers.lead(helpers.place, job_at)
-            if said == DONE:
+            if said in (DONE, UNHELPED):
                 took = clock() - start
                 if guess < ALONE:
                     helpers.learn(took - guess)
-                if took * threads < guess:  # a first look may have been at cold memory, or disturbed
+                    if said == DONE:
+                        helpers.helped()
+                    else:
+                        helpers.missed()
+                if said == DONE and took * threads < guess:  # a first look may have been at cold memory, or disturbed
                     pace.seconds = took * threads / (count - begun)
             elif said == FAILED:
                 self.fail(min(helpers.failures(threads), key=lambda one: int(one.instance)))

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import TransformType
+from torch.autograd import forward_ad
 
 from laminar.core.errors import LaminarError
 from laminar.core.kernel_files import KernelName
@@ -44,7 +46,7 @@ class Plan:
     values: tuple[Any, ...]
     slots: bytes
     count: int
-    like: bool  # the one output has the one input's shape, and all of it is written
+    like: bool  # the one output has the inputs' shape, and all of it is written
     as_said: bool  # there are as many instances as the kernel's text says
     zero: bool  # a value is 0
 
@@ -70,7 +72,7 @@ class KernelFunction:
         if not self.routine.returned:
             raise LaminarError("L702", f"{file}: the kernel writes no array: a call would give nothing", hint="an array without const")
         self._values = tuple(one.name for one in self.kernel.values)
-        self._alike = self._binder.flat and len(self.kernel.arrays) == 2 and self.kernel.arrays[0].mode == "in" and self._filled()
+        self._alike = self._binder.flat and self._filled()
         self.whole = any(one.of.type in WHOLE for one in self.kernel.arrays if one.mode != "in")  # of some outputs there is no gradient
         self._dtypes = tuple(DTYPES[one.of.type] for one in self._binder.inputs)
         self._plans: dict[Any, Plan] = {}
@@ -82,15 +84,16 @@ class KernelFunction:
                 self.operator(own)  # now: torch.compile cannot register anything while it looks
 
     def _filled(self) -> bool:
-        """Is the one output of the input's dtype, and all of it written?"""
-        given, made = self.kernel.arrays
-        return given.of.type == made.of.type and made.name in self.routine.filled
+        """Are there inputs, and then one output, of the first one's dtype, all of which is written?"""
+        *given, made = self.kernel.arrays
+        inputs = bool(given) and all(one.mode == "in" for one in given)
+        return inputs and made.mode == "out" and given[0].of.type == made.of.type and made.name in self.routine.filled
 
     def __call__(self, *tensors: Tensor, **named: Any) -> Any:
         """The outputs: one tensor, or a tuple in the order of the parameters. Raises L702."""
         if torch.compiler.is_compiling():
             return self._traced(self._binder.call(tensors, named))
-        if len(tensors) == len(self._dtypes) and torch._C._len_torch_dispatch_stack() == 0:
+        if len(tensors) == len(self._dtypes) and torch._C._len_torch_dispatch_stack() == 0 and forward_ad._current_level < 0:
             wanted = False
             for tensor, dtype in zip(tensors, self._dtypes, strict=True):
                 if type(tensor) not in _PLAIN or tensor.dtype is not dtype or not tensor.is_cpu or tensor.layout is not torch.strided:
@@ -114,15 +117,16 @@ class KernelFunction:
     def run(self, tensors: Sequence[Tensor], plan: Plan) -> Any:
         """The outputs, without gradients."""
         routine = self.routine
-        if plan.like and tensors[0].is_contiguous() and not tensors[0].is_neg():
+        if plan.like and all(one.is_contiguous() and not one.is_neg() for one in tensors):
             made = torch.empty_like(tensors[0])
-            routine.engine.run((tensors[0], made), plan.slots, plan.values, plan.count)
+            routine.engine.run((*tensors, made), plan.slots, plan.values, plan.count)
             return made
         results = routine.run(tensors, plan.values, plan.count, plan.slots)
         return results[0] if len(results) == 1 else results
 
     def _long(self, tensors: Sequence[Tensor], named: dict[str, Any]) -> Any:
         call = self._binder.call(tensors, named)
+        self._refuse_others(call)
         watched = torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None
         own = {name: call.values[name] for name in self._values if isinstance(call.values.get(name), Tensor)}
         if watched or any(type(one) not in _PLAIN for one in (*call.tensors, *own.values())):
@@ -138,6 +142,15 @@ class KernelFunction:
         if torch.is_grad_enabled() and any(one.requires_grad for one in (*call.tensors, *own.values())):
             return Applied.apply(self, tuple(own), plan, *call.tensors, *own.values())  # type: ignore[no-untyped-call]
         return self.run(call.tensors, plan)
+
+    def _refuse_others(self, call: Call) -> None:
+        """Ways of torch to derive that do not see a kernel's adjoint: they would give zeros, or an error of their own."""
+        given = [one for one in (*call.tensors, *call.values.values()) if isinstance(one, Tensor)]
+        levels = {level.key() for level in torch._C._functorch.get_interpreter_stack() or ()}
+        forward = forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(one).tangent is not None for one in given)  # type: ignore[no-untyped-call]
+        if forward or levels & {TransformType.Grad, TransformType.Jvp}:
+            said = "gradients of kernels go backwards, by torch.autograd: torch.func's and those that go forwards do not see them"
+            raise LaminarError("L705", f"{self.file}: {said}", hint="torch.autograd.grad, or backward()")
 
     def _traced(self, call: Call) -> Any:
         own = [name for name in self._values if isinstance(call.values.get(name), Tensor)]
