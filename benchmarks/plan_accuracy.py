@@ -23,7 +23,7 @@ from plan_jobs import project
 from laminar.plan.correction import NONE, Correction, correction
 
 KINDS = ("solo", "sync", "averaging", "mesh", "pipeline", "branches")
-Row = tuple[str, float, float]  # kind, predicted, measured
+Row = tuple[str, float, float, float]  # kind, predicted, measured, beat
 
 
 def one_job(name: str, kinds: list[str], rounds: int) -> list[Row]:
@@ -50,7 +50,7 @@ def one_job(name: str, kinds: list[str], rounds: int) -> list[Row]:
         for plan in best.values():
             tried = [try_plan(job, description, profile, ledger, plan) for _ in range(rounds)]
             measured = statistics.median([one.seconds for one in tried if one is not None])
-            rows.append((plan.kind, plan.raw_seconds, measured))
+            rows.append((plan.kind, plan.raw_seconds, measured, plan.beat))
             print(f"{name:10}{1e3 * plan.raw_seconds:>10.2f} ms predicted {1e3 * measured:>10.2f} ms measured  {plan.name}", flush=True)
         os.chdir(tempfile.gettempdir())
     return rows
@@ -62,9 +62,9 @@ def corrected(jobs: dict[str, list[Row]]) -> dict[str, list[Row]]:
     for name, rows in jobs.items():
         others = [row for other, some in jobs.items() if other != name for row in some]
         found[name] = []
-        for kind, predicted, measured in rows:
-            learned = correction([(p, m) for k, p, m in others if k == kind]) or NONE
-            found[name].append((kind, learned(predicted), measured))
+        for kind, predicted, measured, beat in rows:
+            learned = correction([(b * p, b * m) for k, p, m, b in others if k == kind]) or NONE
+            found[name].append((kind, learned(predicted, beat), measured, beat))
     return found
 
 
@@ -86,13 +86,13 @@ def calibrated() -> dict[tuple[str, int], Correction]:
 
 
 def summary(title: str, jobs: dict[str, list[Row]]) -> None:
-    errors = {(name, kind): abs(p - m) / m for name, rows in jobs.items() for kind, p, m in rows}
+    errors = {(name, kind): abs(p - m) / m for name, rows in jobs.items() for kind, p, m, _ in rows}
     worst = max(errors, key=lambda one: errors[one])
     print(f"{title}: wrong by {statistics.median(errors.values()):.0%} in the middle, {errors[worst]:.0%} at most ({' '.join(worst)})")
     for name, rows in jobs.items():
-        order = [kind for kind, _, _ in sorted(rows, key=lambda row: row[1])]
+        order = [kind for kind, *_ in sorted(rows, key=lambda row: row[1])]
         best = min(rows, key=lambda row: row[2])[0]
-        wrong = ", ".join(f"{kind} {(p - m) / m:+.0%}" for kind, p, m in rows)
+        wrong = ", ".join(f"{kind} {(p - m) / m:+.0%}" for kind, p, m, _ in rows)
         print(f"  {name:10} measured best: {best}, number {order.index(best) + 1} of {len(order)} predicted; {wrong}")
 
 
@@ -107,7 +107,10 @@ def main() -> None:
     summary("from measurements alone", jobs)
     if args.calibrate:
         learned = calibrated()
-        told = {name: [(kind, learned.get((kind, 2 - (kind == "solo")), NONE)(p), m) for kind, p, m in rows] for name, rows in jobs.items()}
+        told = {
+            name: [(kind, learned.get((kind, 2 - (kind == "solo")), NONE)(p, b), m, b) for kind, p, m, b in rows]
+            for name, rows in jobs.items()
+        }
         summary("calibrated", told)
     if len(jobs) > 2:
         summary("corrected by the other models' runs", corrected(jobs))

@@ -22,10 +22,13 @@ from laminar.core.errors import LaminarError
 from laminar.stack.project import open_project
 
 if TYPE_CHECKING:
+    from laminar.plan.desktops import Desktops
     from laminar.plan.explain import Turn
     from laminar.plan.plan import Plan
-    from laminar.plan.trials.planner import Planned
+    from laminar.plan.trials.planner import Planned, Wishes
+    from laminar.stack.open_job import Description
     from laminar.store.store import Store
+    from laminar.train.job import Job
 
 
 def run(
@@ -33,6 +36,9 @@ def run(
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="At most so many; as many as there are cores otherwise.")] = None,
     machine: Annotated[
         Path | None, typer.Option("--machine", metavar="FILE", help="A cluster that you do not have: nodes, cores, memory, links.")
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="WHERE", help="Also for a grid, by the nodes that are there: grid, or grid://HOST:8787.")
     ] = None,
     batch: Annotated[int | None, typer.Option("--batch", min=1, help="Only this batch; others are tried, too, otherwise.")] = None,
     same: Annotated[bool, typer.Option("--same-result", help="Only strategies that learn what one process learns.")] = False,
@@ -62,8 +68,10 @@ def run(
     if explain and min(explain) < 1:
         raise LaminarError("L008", f"--explain {explain[0]} {explain[1]}: plans are numbered from 1", hint="--explain 1 2")
     _refuse_places(trace=trace, svg=svg)
-    if real and wished is not None:
-        raise LaminarError("L008", "--try runs plans on this machine, and --machine is another one", hint="leave one of them out")
+    other = "--machine" if wished is not None else "--on" if on is not None else None
+    if real and other:
+        raise LaminarError("L008", f"--try runs plans on this machine, and {other} is another one", hint="leave one of them out")
+    desktops = _desktops(on, wished is not None)
     from laminar.plan.ledger import Ledger
     from laminar.plan.profile.measure import Profile
     from laminar.plan.trials.auto import try_plan
@@ -72,9 +80,10 @@ def run(
 
     project = open_project()
     file, store = project.need_file(), project.open_store()
-    wishes = Wishes(workers=workers, machine=wished, batch=batch, budget=budget, seed=seed, only_same=same)
+    wishes = Wishes(workers=workers, machine=wished, batch=batch, budget=budget, seed=seed, only_same=same, desktops=desktops)
     with ExitStack() as held:
         job, description = held.enter_context(open_layer(file, store, layer))
+        wishes, remarks = _with_grid(wishes, job, description)
         if batch is not None and batch > (samples := len(job.data.train)):
             said = f"--batch {batch}, but layer '{layer}' has {samples} samples to train with"
             raise LaminarError("L008", said, hint=f"--batch {samples}, or fewer")
@@ -100,7 +109,7 @@ def run(
                 continue
             if tried is not None:
                 measured[i] = tried.seconds
-        planned = replace(planned, notes=(*planned.notes, *failed))
+        planned = replace(planned, notes=(*planned.notes, *remarks, *failed))
         turns = planned.turns()
     if number > len(plans) or (explain and max(explain) > len(plans)):
         wanted = max(number, *(explain or (1,)))
@@ -123,6 +132,36 @@ def _kept(store: Store, stack: str, layer: str, planned: Planned, measured: dict
 
     why = keep(store, planned.answer(stack, layer, "plan", measured=measured, turns=turns))
     return replace(planned, notes=(*planned.notes, why)) if why else planned
+
+
+def _desktops(on: str | None, file: bool) -> Desktops | None:
+    """Of the grid that was named."""
+    if on is None:
+        return None
+    if on != "grid" and not on.startswith(("grid://", "grids://")):
+        raise LaminarError("L008", f"--on {on}: only the nodes of a grid can be asked for", hint="--machine FILE describes a cluster")
+    if file:
+        raise LaminarError("L008", "--on is a grid that there is, and --machine one that there is not", hint="leave one of them out")
+    from laminar.cli.grid_look import commander
+    from laminar.grid.pricing.those_there import those_there
+
+    with closing(commander(None if on == "grid" else on)) as asked:
+        return those_there(asked.url, lambda: asked.get("/v1/nodes"))
+
+
+def _with_grid(wishes: Wishes, job: Job, description: Description) -> tuple[Wishes, list[str]]:
+    """And who knows what desktops take, where there are any; or what is to be said."""
+    if wishes.desktops is None and (wishes.machine is None or wishes.machine.grid is None):
+        asked = getattr(job.recipe.strategy, "kind", job.recipe.strategy) == "grid"
+        help_ = "the layer's strategy is grid, which needs one: --on grid://HOST:8787 plans for the nodes that are there"
+        return wishes, [f"{help_}; --machine FILE with [grid] for others"] if asked else []
+    from laminar.grid.extra import need_grid
+
+    need_grid()
+    from laminar.grid.pricing.offer import price_for
+
+    price, why = price_for(job, description)
+    return replace(wishes, grid=price), [why] if why else []
 
 
 def _json(planned: Planned, shown: list[Plan], measured: dict[int, float], explain: tuple[int, int] | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ Read in this order:
                                   beginning anew; memory.py, critical.py: what a timeline tells
     price.py                      the door to what strategies take: price_sync.py, price_mesh.py, price_stages.py, price_apart.py
     apart.py                      the pace of those that do not march in step, simulated with seeds
+    desktops.py                   a grid as part of a machine, and what is asked of whoever prices it (grid/pricing, which stands above)
     steps_needed.py               samples to a target, by batch, staleness and period of averages
     candidates.py, search.py      what is tried, and the order it comes out in; search_modules.py, anneal.py, cuts.py: degrees that are many
     explain.py, chrome_trace.py, timeline_svg.py   why; and pictures

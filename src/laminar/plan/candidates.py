@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from laminar.train.on_grid import Grid
 from laminar.train.recipe import Recipe
 from laminar.train.splitting import Branches, Mesh, Pipeline, Schedule
 from laminar.train.strategies import AnyStrategy, Averaging, Downpour, Quorum, Solo, Sync
@@ -22,6 +23,9 @@ SCHEDULES: Final[tuple[Schedule, ...]] = ("1f1b", "gpipe", "interleaved", "zero-
 EVERY: Final = (8, 32, 128)  # steps between averages
 PACES: Final = (1, 4, 16)  # steps between pushes and fetches
 MICRO: Final = (2, 4, 8)  # micro-batches for each lane
+TASKS: Final = (5, 20, 80)  # steps of a task of the grid
+SMALL: Final = ("none", "int8", "dgc")  # how its answers are packed
+TASK_TIMES: Final = (10.0, 40.0)  # deadline of a round and lease of a task, in tasks of a usual desktop; at least the defaults
 # Tables for the axis of a model, by what its dimensions are called; where one has `hidden` and `channels`, both are split at once, too.
 TABLES: Final = (
     ("hidden",),
@@ -47,6 +51,8 @@ class Space:
     branches: int = 1  # side by side, at most
     stragglers: bool = False
     only_same: bool = False  # only what learns what one process learns
+    desktops: int = 0  # of a grid
+    desktop_step: float = 0.0  # seconds of a step on a usual one
 
     def counts(self) -> list[int]:
         """Numbers of workers that are tried, most first."""
@@ -63,6 +69,7 @@ def candidates(space: Space) -> Iterator[AnyStrategy]:
         for made in _with(space, workers):
             if allowed(space, made):
                 yield made
+    yield from (how for how in _grids(space) if allowed(space, how))  # last: what is played takes longer than what is summed up
 
 
 def allowed(space: Space, how: AnyStrategy) -> bool:
@@ -95,6 +102,27 @@ def _with(space: Space, workers: int) -> Iterator[AnyStrategy]:
         yield from meshes(space, workers)
         yield from _pipelines(space, workers)
         yield from _branched(space, workers)
+
+
+def _grids(space: Space) -> Iterator[Grid]:
+    """That of the recipe as it is; then rounds of all desktops or half of them, and answers that are steps by themselves."""
+    if not space.desktops or space.only_same:
+        return
+    if isinstance(space.recipe.strategy, Grid):
+        yield space.recipe.strategy
+    for steps in TASKS:
+        usual = steps * space.desktop_step
+        waits: dict[str, Any] = {
+            "deadline": max(600.0, round(TASK_TIMES[0] * usual, 1)),
+            "lease": max(3600.0, round(TASK_TIMES[1] * usual, 1)),
+        }
+        for small in SMALL:
+            yield Grid(workers=space.desktops, local_steps=steps, compress=small, **waits)
+        if space.desktops > 1:
+            yield Grid(workers=space.desktops // 2, local_steps=steps, **waits)
+            yield Grid(workers=space.desktops, local_steps=steps, quorum=1.0, **waits)
+        # as many nodes as there are go the same way at once, so their ages must count in full
+        yield Grid(workers=space.desktops, mode="async", buffer=max(1, space.desktops // 4), ageing=1.0, local_steps=steps, **waits)
 
 
 def meshes(space: Space, workers: int) -> Iterator[Mesh]:

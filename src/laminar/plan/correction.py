@@ -1,9 +1,10 @@
 """Correction: what earlier predictions of one kind teach the next one. No torch here.
 
 What a prediction leaves out is in part a share of everything (processes that disturb each other) and in part the same for every step
-(Python's own time, waking up): `measured = times x predicted + plus`. Both are fitted where jobs of unlike size were measured, by least
-squares of the relative error; elsewhere it is the median of the ratios, and `plus` is 0. A job far from all that were measured is never
-corrected by more, or by less, than any of these was.
+(Python's own time, waking up): `measured = times x predicted + plus`. Where workers meet only now and then, it is the same for every
+meeting: seconds are those of a beat then, which is all that lies between two meetings. Both are fitted where jobs of unlike size were
+measured, by least squares of the relative error; elsewhere it is the median of the ratios, and `plus` is 0. A job far from all that were
+measured is never corrected by more, or by less, than any of these was.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ class Correction:
     """`least` and `most`: of what is measured over what was predicted."""
 
     times: float = 1.0
-    plus: float = 0.0  # seconds
+    plus: float = 0.0  # seconds of a beat
     least: float = 0.0
     most: float = math.inf
 
-    def __call__(self, predicted: float) -> float:
-        return min(self.most * predicted, max(self.least * predicted, self.times * predicted + self.plus))
+    def __call__(self, predicted: float, beat: float = 1.0) -> float:
+        """Of a batch; `beat`: the batches that are behind the team from one meeting to the next."""
+        return min(self.most * predicted, max(self.least * predicted, self.times * predicted + self.plus / beat))
 
 
 NONE: Final = Correction()
 
 
 def correction(pairs: Sequence[tuple[float, float]]) -> Correction | None:
-    """Of predicted and measured seconds; None: there are too few of them."""
+    """Of predicted and measured seconds of beats; None: there are too few of them."""
     if len(pairs) < FEWEST:
         return None
     ratio = min(WIDE, max(NARROW, median(measured / predicted for predicted, measured in pairs)))

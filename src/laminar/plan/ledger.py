@@ -22,7 +22,7 @@ from laminar.plan.correction import Correction, correction
 from laminar.plan.ledger_check import Check, check
 
 VARIABLE: Final = "LAMINAR_LEDGER"
-TABLE: Final = "entries_2"  # another number where an entry has another form; the old ones stay beside it
+TABLE: Final = "entries_3"  # another number where an entry has another form; the old ones stay beside it
 PATIENCE: Final = 30.0  # seconds that another process may be writing
 NEWEST: Final = 20  # entries of a kind that a correction is made of, at most
 
@@ -43,6 +43,7 @@ class Entry:
     raw_seconds: float  # of a step, predicted without corrections
     predicted_seconds: float  # and with them
     measured_seconds: float
+    beat: float = 1.0  # batches that are behind the team from one meeting of its workers to the next
     calibration: bool = False  # run in order to be corrected by it; so it says nothing about how good predictions are
     quiet: bool = True  # nobody else was busy meanwhile
 
@@ -162,7 +163,7 @@ def corrections(entries: Sequence[Entry]) -> dict[tuple[str, int], Correction]:
     """Of entries in the order in which they were written, all of one machine and one version of torch."""
     pairs: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for one in entries:
-        pairs.setdefault((one.kind, one.workers), []).append((one.raw_seconds, one.measured_seconds))
+        pairs.setdefault((one.kind, one.workers), []).append((one.beat * one.raw_seconds, one.beat * one.measured_seconds))
     found = {what: correction(some[-NEWEST:]) for what, some in pairs.items()}
     return {what: one for what, one in found.items() if one is not None}
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from laminar.plan.desktops import Desktops
 from laminar.plan.facts import MachineFacts
 
 
@@ -48,6 +49,7 @@ class Machine:
     link: Link = NOWHERE
     stragglers: Stragglers = Stragglers()
     name: str = "this machine"
+    grid: Desktops | None = None  # that can be commanded from here; `nodes` are where everything else runs
 
     @property
     def cores(self) -> int:

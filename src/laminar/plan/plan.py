@@ -43,6 +43,7 @@ class Plan:
     staleness: float = 0.0  # steps that a gradient is old when it is used, on average
     idle: float = 0.0  # share of the workers' time
     same_result: bool = True  # as one process
+    beat: float = 1.0  # batches that are behind the team from one meeting of its workers to the next
     spent: dict[str, float] = field(default_factory=dict)  # seconds of the critical path, by kind of work
     ran: tuple[Ran, ...] = ()
     resources: dict[int, str] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from typing import final
 
 from laminar.core.errors import LaminarError
 from laminar.plan.correction import NONE, Correction
+from laminar.plan.desktops import GridPrice
 from laminar.plan.known import Known
 from laminar.plan.machine import Machine
 from laminar.plan.places import Places
@@ -23,10 +24,11 @@ from laminar.plan.price_sync import solo_step, sync_step
 from laminar.plan.step import Step, take
 from laminar.plan.steps_needed import StepsModel
 from laminar.plan.tasks import Ran
+from laminar.train.on_grid import Grid
 from laminar.train.splitting import Branches, Mesh, Pipeline
 from laminar.train.strategies import AnyStrategy, Averaging, Downpour, Quorum, Solo, Sync
 
-PRICED = ("solo", "sync", "averaging", "downpour", "quorum", "mesh", "pipeline", "branches")
+PRICED = ("solo", "sync", "averaging", "downpour", "quorum", "mesh", "pipeline", "branches", "grid")
 
 
 @dataclass(frozen=True)
@@ -51,19 +53,25 @@ class Pricer:
         base_batch: int,
         threads: int | None = None,
         corrections: Mapping[tuple[str, int], Correction] | None = None,
+        grid: GridPrice | None = None,
     ) -> None:
-        """`base_batch`: that of the recipe, which the number of steps is known for. `threads`: of each process, if the recipe says so."""
-        self.known, self.machine, self._steps = known, machine, steps
+        """`base_batch`: that of the recipe, which the number of steps is known for. `threads`: of each process, if the recipe says so.
+        `grid`: who knows what desktops take; None where there are none."""
+        self.known, self.machine, self._steps, self._grid = known, machine, steps, grid
         self._base, self._threads = base_batch, threads
         self._corrections = dict(corrections or {})
         self.priced = 0
 
     def on(self, machine: Machine) -> Pricer:
         """The same for another machine."""
-        return Pricer(self.known, machine, self._steps, base_batch=self._base, threads=self._threads, corrections=self._corrections)
+        return Pricer(
+            self.known, machine, self._steps, base_batch=self._base, threads=self._threads, corrections=self._corrections, grid=self._grid
+        )
 
     def places(self, how: AnyStrategy) -> Places:
-        return Places(self.machine, self.known.machine(how.workers), how.workers)
+        """Workers of a grid have none here."""
+        workers = 1 if isinstance(how, Grid) else how.workers
+        return Places(self.machine, self.known.machine(workers), workers)
 
     def threads(self, workers: int) -> int:
         """That each of so many processes has; no more than there are cores where passes are measured: beyond those they only get slower."""
@@ -79,6 +87,12 @@ class Pricer:
         return self.plan(how, made, batch, places)
 
     def _step(self, how: AnyStrategy, places: Places, batch: int) -> Step | Paced:
+        if isinstance(how, Grid):
+            if self._grid is None or self.machine.grid is None:
+                raise LaminarError(
+                    "L008", f"{self.machine.name} has no grid of desktops", hint="--on grid://HOST:8787, or a machine file with [grid]"
+                )
+            return self._grid(self.known, self.machine, how, batch)
         threads = self.threads(how.workers)
         match how:
             case Solo():
@@ -95,8 +109,6 @@ class Pricer:
                 return mesh_step(self.known, places, how, batch)
             case Pipeline() | Branches():
                 return stages_step(self.known, places, how, batch)
-            case _:
-                raise LaminarError("L008", f"strategy '{how.kind}' has no price", hint="laminar plan says which have")
 
     def plan(self, how: AnyStrategy, made: Step | Paced, batch: int, places: Places) -> Plan | Refused:
         ran: tuple[Ran, ...] = ()
@@ -108,14 +120,15 @@ class Pricer:
             seconds, memory, idle, spent = taken.seconds, taken.memory, taken.idle, taken.spent
             ran = tuple(taken.timeline.ran)
             sent, staleness, names, standing = made.bytes, made.staleness, made.names, made.standing
-        if (most := self._too_much(places, memory)) is not None:
+        if not isinstance(how, Grid) and (most := self._too_much(places, memory)) is not None:
             return Refused(how, *most)
         job = self.known.job()
-        factor = self._steps_factor(how, batch, staleness, made.used if isinstance(made, Paced) else 1.0)
+        factor = self._steps_factor(how, batch, staleness, made)
+        beat = made.beat if isinstance(made, Paced) else 1.0
         return Plan(
             strategy=how,
             batch=batch,
-            step_seconds=self._corrections.get((how.kind, how.workers), NONE)(seconds),
+            step_seconds=self._corrections.get((how.kind, how.workers), NONE)(seconds, beat),
             raw_seconds=seconds,
             factor=factor,
             steps=job.epochs * job.samples / batch * factor,
@@ -124,13 +137,18 @@ class Pricer:
             staleness=staleness,
             idle=idle,
             same_result=how.key_fields() is None and batch == self._base,
+            beat=beat,
             spent=spent,
             ran=ran,
             resources=names,
             standing=standing,
         )
 
-    def _steps_factor(self, how: AnyStrategy, batch: int, staleness: float, used: float) -> float:
+    def _steps_factor(self, how: AnyStrategy, batch: int, staleness: float, made: Step | Paced) -> float:
+        if isinstance(how, Grid) and isinstance(made, Paced):
+            together = max(1, round(made.together))
+            return self._steps.factor(batch, self._base, staleness=staleness, every=how.local_steps, workers=together)
+        used = made.used if isinstance(made, Paced) else 1.0
         if isinstance(how, Averaging):
             job = self.known.job()
             every = how.every if isinstance(how.every, int) else max(1, job.samples * job.epochs // (batch * how.workers))

@@ -26,6 +26,8 @@ class Paced:
     used: float = 1.0  # share of the gradients that go into a step
     idle: float = 0.0
     spent: dict[str, float] = field(default_factory=dict)
+    together: float = 1.0  # grid: answers that a version is made of
+    beat: float = 1.0  # batches that are behind the team from one meeting of its workers to the next
 
 
 def averaging(known: Known, places: Places, how: Averaging, batch: int, threads: int) -> Paced:
@@ -35,7 +37,9 @@ def averaging(known: Known, places: Places, how: Averaging, batch: int, threads:
     batches = max(1, job.samples // batch)
     every = how.every if isinstance(how.every, int) else max(1, batches * job.epochs // how.workers)
     pace = apart.averaging(scene, every=every, epoch=batches if isinstance(how.every, int) else None, measured=how.shares == "measured")
-    return _paced(known, places, how, pace, each, batch)
+    whole = every * how.workers
+    rounds = math.ceil(batches / whole) if isinstance(how.every, int) else 1  # of an epoch, the last of which is shorter
+    return _paced(known, places, how, pace, each, batch, beat=batches / rounds if isinstance(how.every, int) else whole)
 
 
 def downpour(known: Known, places: Places, how: Downpour, batch: int, threads: int) -> Paced:
@@ -45,7 +49,7 @@ def downpour(known: Known, places: Places, how: Downpour, batch: int, threads: i
     pace = apart.downpour(
         scene, n_push=how.n_push, n_fetch=how.n_fetch, shards=how.shards, overlap=how.overlap, max_staleness=how.max_staleness, unit=unit
     )
-    return _paced(known, places, how, pace, each, batch)
+    return _paced(known, places, how, pace, each, batch, beat=how.n_push)
 
 
 def quorum(known: Known, places: Places, how: Quorum, batch: int, threads: int) -> Paced:
@@ -88,10 +92,19 @@ def _scene(
     return scene, each
 
 
-def _paced(known: Known, places: Places, how: ManySpec, pace: Pace, each: Callable[[int], float], rows: int) -> Paced:
+def _paced(known: Known, places: Places, how: ManySpec, pace: Pace, each: Callable[[int], float], rows: int, *, beat: float = 1.0) -> Paced:
     job = known.job()
     size = FLOAT * job.parameters
     memory = places.facts.process_bytes + job.untrained + (4 + job.slots) * size + job.kept_per_row * rows
     computing = sum(each(worker) for worker in range(how.workers)) / how.workers / how.workers
     spent = {"computing": min(computing, pace.seconds_per_batch), "waiting": max(0.0, pace.seconds_per_batch - computing)}
-    return Paced(pace.seconds_per_batch, memory, round(pace.bytes_per_batch), pace.mean_staleness, 1.0 - pace.dropped, pace.idle, spent)
+    return Paced(
+        seconds=pace.seconds_per_batch,
+        memory=memory,
+        bytes=round(pace.bytes_per_batch),
+        staleness=pace.mean_staleness,
+        used=1.0 - pace.dropped,
+        idle=pace.idle,
+        spent=spent,
+        beat=beat,
+    )

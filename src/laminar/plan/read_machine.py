@@ -1,4 +1,7 @@
-"""Read a machine file: nodes, link and stragglers of a cluster. Every mistake names file, line and the nearest valid word."""
+"""Read a machine file: nodes, link and stragglers of a cluster, or desktops of a grid.
+
+Every mistake names file, line and the nearest valid word.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ from typing import Any, Final, NoReturn, final
 import msgspec
 
 from laminar.core.errors import LaminarError, docs
+from laminar.core.figures import many
 from laminar.core.nearest import did_you_mean, nearest
 from laminar.core.sizes import parse_bytes
 from laminar.core.toml_words import in_toml_words
+from laminar.plan.desktops import KINDS, Churn, Desktops
 from laminar.plan.machine import NOWHERE, Link, Machine, Node, Stragglers
 from laminar.plan.machine_words import bytes_a_second, seconds
 from laminar.stack.locate import line_of
@@ -54,11 +59,21 @@ class StragglersTable(Written, frozen=True, kw_only=True):
     slow: SlowTable | None = None
 
 
+class GridTable(Written, frozen=True, kw_only=True):
+    churn: str = "desktop"
+    server: str = "1Gbit/s"
+    on: float | None = None
+    off: float | None = None
+    spread: float | None = None
+    loses: float | None = None
+
+
 class MachineTable(Written, frozen=True, kw_only=True):
     node: list[NodeTable]
     name: str | None = None
     link: LinkTable | None = None
     stragglers: StragglersTable = StragglersTable()
+    grid: GridTable | None = None
 
 
 _TABLES: Final[dict[Steps, type[Written]]] = {
@@ -67,6 +82,7 @@ _TABLES: Final[dict[Steps, type[Written]]] = {
     ("link",): LinkTable,
     ("stragglers",): StragglersTable,
     ("stragglers", "slow"): SlowTable,
+    ("grid",): GridTable,
 }
 _FORM: Final = {
     "node": "a table [[node]] with cores and memory",
@@ -76,6 +92,7 @@ _FORM: Final = {
     "latency": 'latency = "0.2ms"',
     "share": "share = 0.1",
     "factor": "factor = 4",
+    "server": 'server = "1Gbit/s"',
 }
 _AT: Final = re.compile(r" - at `\$(.*)`$")
 _STEP: Final = re.compile(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]")
@@ -159,13 +176,35 @@ class _Reader:
 
     def machine(self, table: MachineTable) -> Machine:
         nodes = list(self._nodes(table.node))
-        if len(nodes) > 1 and table.link is None:
+        if (len(nodes) > 1 or table.grid is not None) and table.link is None:
+            them = "them" if table.grid is None else "them and the grid's server"
             self.refuse(
                 ("node", 0),
-                f"{len(nodes)} nodes and no [link] between them",
+                f"{many(len(nodes), 'node')} and no [link] between {them}",
                 f"add [link] with {_FORM['bandwidth']} and {_FORM['latency']}",
             )
-        return Machine(tuple(nodes), self._link(table.link), self._stragglers(table.stragglers), table.name or Path(self.file).stem)
+        name, link, stragglers = table.name or Path(self.file).stem, self._link(table.link), self._stragglers(table.stragglers)
+        if table.grid is None:
+            return Machine(tuple(nodes), link, stragglers, name)
+        # desktops reach their server and nobody else: what is not the grid runs on the first one alone
+        return Machine(tuple(nodes[:1]), NOWHERE, stragglers, name, self._grid(table.grid, tuple(nodes), link))
+
+    def _grid(self, table: GridTable, nodes: tuple[Node, ...], link: Link) -> Desktops:
+        if table.churn not in KINDS:
+            self.refuse(
+                ("grid", "churn"),
+                f"churn is {_toml(table.churn)}; {did_you_mean(table.churn, KINDS)}",
+                f"write one of {', '.join(KINDS)}, and other figures beside it",
+            )
+        usual = KINDS[table.churn]
+        for name, least, most in (("on", 0.01, 10_000), ("off", 0, 10_000), ("spread", 0, 3), ("loses", 0, 0.9)):
+            if (value := getattr(table, name)) is not None:
+                self._within(("grid", name), value, least, most)
+        chosen = {name: getattr(usual if getattr(table, name) is None else table, name) for name in ("on", "off", "spread", "loses")}
+        server = self._measure("server", table.server, bytes_a_second, "grid")
+        if not server:
+            self.refuse(("grid", "server"), f"server is {_toml(table.server)}: nothing would ever arrive", f"write {_FORM['server']}")
+        return Desktops(nodes, link, server, Churn(**chosen, day=usual.day))
 
     def _nodes(self, tables: list[NodeTable]) -> Iterator[Node]:
         if not tables:
@@ -207,10 +246,10 @@ class _Reader:
             )
         return Link(bandwidth, self._measure("latency", table.latency, seconds))
 
-    def _measure(self, name: str, written: str, read: Callable[[str], float | str]) -> float:
+    def _measure(self, name: str, written: str, read: Callable[[str], float | str], table: str = "link") -> float:
         found = read(written)
         if isinstance(found, str):
-            self.refuse(("link", name), f"{name} is {_toml(written)}, {found}", f"write {_FORM[name]}")
+            self.refuse((table, name), f"{name} is {_toml(written)}, {found}", f"write {_FORM[name]}")
         return found
 
     def _stragglers(self, table: StragglersTable) -> Stragglers:

@@ -20,6 +20,7 @@ from laminar.plan.cuts import cut_by_speed, module_costs
 from laminar.plan.plan import Plan
 from laminar.plan.price import Pricer, Refused
 from laminar.plan.search_modules import MeshWalk, choices_for
+from laminar.train.on_grid import Grid
 from laminar.train.splitting import Mesh, Pipeline
 from laminar.train.strategies import AnyStrategy
 
@@ -183,6 +184,8 @@ def no_room(why: str, biggest: Sequence[tuple[str, int]]) -> LaminarError:
 
 def _with_room(how: AnyStrategy, batch: int) -> AnyStrategy | None:
     """The same, if a batch of so many rows can be shared so."""
+    if isinstance(how, Grid):  # whose tasks are of whole batches
+        return how
     rows = getattr(how, "microbatches", 1) or 1
     return how if batch >= rows * how.workers else None
 

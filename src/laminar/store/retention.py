@@ -17,6 +17,7 @@ from laminar.store.objects import GRACE
 from laminar.store.reflog import Entry, State
 
 DAY: Final = 86_400.0
+PASSING: Final = "trial-"  # how the names of runs begin that nobody goes on with: those of a plan that was tried
 RESUMABLE: Final = 14 * DAY
 """How long an unfinished run waits for a build that goes on with it."""
 UNUSED: Final = 90 * DAY
@@ -121,7 +122,7 @@ def decide(listing: Listing, *, keep: int | None, feature_budget: int, now: floa
     for name, run in listing.runs.items():
         if name in listing.needs.runs or now - run.time < grace:
             continue
-        if name not in live_runs and (run.finished or now - run.time > RESUMABLE):
+        if name not in live_runs and (run.finished or name.startswith(PASSING) or now - run.time > RESUMABLE):
             runs[name] = run.size
         elif run.finished:
             checkpoints |= {f"{name}/{file}": size for file, size in run.checkpoints.items()}

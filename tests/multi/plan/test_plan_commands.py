@@ -121,6 +121,7 @@ def test_what_auto_builds_has_the_key_of_one_process_and_says_how_it_was_chosen(
 
 def test_a_plan_that_is_tried_is_measured_and_leaves_nothing_in_the_store(project: Project) -> None:
     before = sorted((project.folder / ".laminar" / "runs").iterdir())
+    (project.folder / ".laminar" / "runs" / "trial-000000000000" / "tensorboard").mkdir(parents=True)  # one that was killed
     told = project.plan("base", "--workers", "2", "--same-result", "--try", "1")
     assert told["plans"][0]["measured_seconds"] > 0
     assert project.kept("base").plans[0].measured_seconds == told["plans"][0]["measured_seconds"]
@@ -133,12 +134,30 @@ def test_a_model_that_cannot_be_traced_is_planned_as_a_whole_and_that_is_said(pr
     assert "cannot be" in told["notes"][0]
 
 
+def test_desktops_of_a_file_are_planned_for_and_what_strangers_cannot_train_is_not(project: Project) -> None:
+    link = '[link]\nbandwidth = "50Mbit/s"\nlatency = "5ms"\n'
+    grid = '[grid]\nchurn = "lab"\n'
+    (project.folder / "desks.toml").write_text(f'[[node]]\ncount = 3\ncores = 1\nmemory = "4GB"\n{link}{grid}')
+    told = project.plan("base", "--machine", "desks.toml", "--batch", "128", "--top", "100")
+    grids = [plan for plan in told["plans"] if plan["strategy"]["kind"] == "grid"]
+    assert {plan["strategy"].get("mode", "rounds") for plan in grids} == {"rounds", "async"} and len(grids) > 10
+    assert all(plan["step_seconds"] > 0 and plan["bytes_per_step"] > 0 and not plan["same_result"] for plan in grids)
+    assert {plan["strategy"]["kind"] for plan in told["plans"]} == {"solo", "grid"}, "desktops of one core, who do not reach each other"
+    refused = project.plan("odd", "--machine", "desks.toml", "--batch", "128", "--top", "100")
+    assert [plan["strategy"]["kind"] for plan in refused["plans"]] == ["solo"]
+    assert any(note.startswith("nothing is planned for the grid: ") for note in refused["notes"])
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         (["bass"], 2, "L006: laminar.toml has no layer 'bass'; did you mean 'base'"),
         (["base", "--machine", "none.toml"], 2, "L013"),
         (["base", "--machine", "lab.toml", "--try", "1"], 2, "L008"),
+        (["base", "--on", "grid", "--try", "1"], 2, "L008"),
+        (["base", "--on", "ray"], 2, "L008: --on ray: only the nodes of a grid"),
+        (["base", "--on", "grid", "--machine", "lab.toml"], 2, "L008: --on is a grid that there is"),
+        (["base", "--on", "grid"], 5, "L501: no grid is served from this folder"),
         (["base", "--budget", "0.001"], 2, "L015"),
         (["base", "--explain", "1", "999", "--even-if-busy"], 2, "L008: there is no plan 999"),
     ],

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from laminar.core.errors import LaminarError
+from laminar.plan.desktops import Desktops
 from laminar.plan.facts import Curve, Exchange, JobFacts, MachineFacts, ModelCost, OperatorCost, Pass, StageCost, StagesCost, Taken
 from laminar.plan.known import How
-from laminar.plan.machine import Machine, Node
+from laminar.plan.machine import Link, Machine, Node
 from laminar.train.splitting import Branches, Pipeline
 
 MS = 1e-3
@@ -41,6 +42,11 @@ def facts(**more: Any) -> MachineFacts:
 
 def machine(cores: int = 4, memory: int = 8 << 30, **more: Any) -> Machine:
     return Machine((Node("desk", cores, memory),), **more)
+
+
+def desktops(count: int = 4, memory: int = 8 << 30, **more: Any) -> Desktops:
+    nodes = tuple(Node(f"pc-{i}", 1, memory) for i in range(count))
+    return Desktops(nodes, **({"link": Link(1e7, 0.01), "server": 1e8} | more))
 
 
 @dataclass

@@ -140,6 +140,18 @@ def test_what_is_a_share_and_what_is_the_same_for_every_step_are_told_apart() ->
     assert less is not None and less.plus == 0.0
 
 
+def test_what_is_the_same_for_every_meeting_is_not_taken_for_a_part_of_every_step() -> None:
+    """Jobs whose workers meet after 5, 11 and 22 batches teach what one whose workers meet after 64 takes."""
+    measured = {beat: raw + 0.010 / beat for beat, raw in ((5.0, 0.001), (11.0, 0.004), (22.0, 0.020))}
+    some = [
+        replace(ENTRY, kind="averaging", beat=beat, raw_seconds=raw, measured_seconds=measured[beat])
+        for beat, raw in ((5.0, 0.001), (11.0, 0.004), (22.0, 0.020))
+    ]
+    learned = corrections(some)["averaging", 2]
+    assert learned.plus == pytest.approx(0.010)
+    assert learned(0.002, 64.0) == pytest.approx(0.002 + 0.010 / 64) and learned(0.002, 5.0) == pytest.approx(0.004)
+
+
 def test_a_job_far_from_all_others_is_corrected_by_no_more_than_any_of_them() -> None:
     found = correction([(0.016, 0.020), (0.060, 0.062), (0.270, 0.272)])
     assert found is not None and found.plus > 0.001, "so much, and a step of a millisecond would look several times as long"

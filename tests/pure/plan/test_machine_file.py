@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laminar.core.errors import LaminarError
+from laminar.plan.desktops import KINDS
 from laminar.plan.facts import MachineFacts
 from laminar.plan.machine import Link, Machine, Node, Stragglers, this_machine
 from laminar.plan.machine_words import bytes_a_second, seconds
-from laminar.plan.read_machine import LinkTable, MachineTable, NodeTable, StragglersTable, parse_machine, read_machine
+from laminar.plan.read_machine import GridTable, LinkTable, MachineTable, NodeTable, StragglersTable, parse_machine, read_machine
 
 LAB = """\
 name = "lab"
@@ -232,10 +233,48 @@ def test_the_example_of_the_reference_can_be_read() -> None:
     assert found.stragglers == Stragglers(0.2, 0.1, 4.0)
 
 
+def test_the_desktops_of_the_reference_can_be_read() -> None:
+    found = parse_machine(PAGE.split("```text\n")[2].split("```")[0], "office.toml")
+    assert found.grid is not None and len(found.grid.nodes) == 30 and found.grid.churn == KINDS["desktop"]
+    assert (found.grid.server, found.grid.link) == (125e6, Link(6.25e6, 0.015))
+    assert len(found.nodes) == 1 and found.one_node, "what is not the grid runs where the command would be run"
+
+
+@pytest.mark.parametrize(
+    ("grid", "says"),
+    [
+        ('churn = "dektop"', ["office.toml:8", "did you mean 'desktop'?"]),
+        ('server = "fast"', ["office.toml:8", "does not begin with a number"]),
+        ('server = "0bit/s"', ["office.toml:8", "nothing would ever arrive"]),
+        ("loses = 1.0", ["office.toml:8", "loses is 1", "from 0 to 0.9"]),
+        ("onn = 3", ["office.toml:8", "'onn' in [grid]", "did you mean 'on'?"]),
+    ],
+)
+def test_a_mistake_about_desktops_is_named_with_its_line(grid: str, says: list[str]) -> None:
+    text = f'[[node]]\ncores = 2\nmemory = "4GB"\n[link]\nbandwidth = "1Mbit/s"\nlatency = "1ms"\n[grid]\n{grid}\n'
+    with pytest.raises(LaminarError) as caught:
+        parse_machine(text, "office.toml")
+    assert caught.value.code == "L013" and all(word in str(caught.value) for word in says), str(caught.value)
+
+
+def test_figures_of_a_grid_replace_those_of_its_kind_and_it_needs_a_link() -> None:
+    text = '[[node]]\ncores = 2\nmemory = "4GB"\n[grid]\nchurn = "lab"\non = 9\noff = 0\n'
+    with pytest.raises(LaminarError, match=r"no \[link\] between them and the grid's server"):
+        parse_machine(text, "office.toml")
+    found = parse_machine(text + '[link]\nbandwidth = "1Mbit/s"\nlatency = "1ms"\n', "office.toml").grid
+    assert found is not None and (found.churn.on, found.churn.off, found.churn.loses) == (9, 0, KINDS["lab"].loses)
+
+
 def test_the_reference_has_every_key_with_its_default() -> None:
-    tables = {"": MachineTable, "[[node]]": NodeTable, "[link]": LinkTable, "[stragglers]": StragglersTable}
+    tables = {
+        "": MachineTable,
+        "[[node]]": NodeTable,
+        "[link]": LinkTable,
+        "[stragglers]": StragglersTable,
+        "[grid]": GridTable,
+    }
     sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)) | {"": PAGE.split("\n## ")[0]}
-    nested = {"node", "link", "stragglers"}
+    nested = {"node", "link", "stragglers", "grid"}
     for title, table in tables.items():
         rows = dict(re.findall(r"^\| `(\w+)` \| .*? \| (.*?) \|", sections[title], re.M))
         fields = {one.name: one for one in msgspec.structs.fields(table) if not (title == "" and one.name in nested)}

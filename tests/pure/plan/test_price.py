@@ -6,14 +6,16 @@ import dataclasses
 
 import pytest
 
+from laminar.grid.pricing.price import grid_price
 from laminar.plan.correction import Correction
 from laminar.plan.machine import Link, Machine, Node, Stragglers
 from laminar.plan.plan import Plan, written
 from laminar.plan.price import PRICED, Pricer, Refused
 from laminar.plan.steps_needed import StepsModel
+from laminar.train.on_grid import Grid
 from laminar.train.splitting import Branches, Mesh, Pipeline
 from laminar.train.strategies import BY_NAME, AnyStrategy, Averaging, Downpour, Quorum, Solo, Sync
-from tests.pure.plan.made_up import MS, ROW, MadeUp, facts, machine
+from tests.pure.plan.made_up import MS, ROW, MadeUp, desktops, facts, machine
 
 STEPS = StepsModel(1000.0, True, "made up")
 ALL: list[AnyStrategy] = [
@@ -25,12 +27,14 @@ ALL: list[AnyStrategy] = [
     Mesh(mesh={"cols": 2}, split={"hidden": "cols"}),
     Pipeline(stages=2, microbatches=4),
     Branches(lanes=2),
+    Grid(workers=4, local_steps=5),
 ]
 
 
 def pricer(known: MadeUp | None = None, on: Machine | None = None) -> Pricer:
     known = known or MadeUp()
-    return Pricer(known, on or machine(), STEPS, base_batch=known.batch, threads=1)
+    here = on or machine()
+    return Pricer(known, dataclasses.replace(here, grid=here.grid or desktops()), STEPS, base_batch=known.batch, threads=1, grid=grid_price)
 
 
 def priced(how: AnyStrategy, known: MadeUp | None = None, on: Machine | None = None, batch: int = 64) -> Plan:
@@ -39,9 +43,9 @@ def priced(how: AnyStrategy, known: MadeUp | None = None, on: Machine | None = N
     return found
 
 
-def test_every_kind_that_can_be_run_here_has_a_price_and_no_other() -> None:
+def test_every_kind_that_can_be_run_has_a_price_and_no_other() -> None:
     assert {how.kind for how in ALL} == set(PRICED)
-    assert set(PRICED) == set(BY_NAME) - {"grid"}  # a grid is machines that nobody knows beforehand
+    assert set(PRICED) == set(BY_NAME)
     for how in ALL:
         found = priced(how)
         assert found.step_seconds > 0 and found.memory_bytes > 100_000_000 and found.kind == how.kind
@@ -113,6 +117,11 @@ def test_what_does_not_fit_is_refused_with_the_sum() -> None:
 def test_what_the_model_does_not_allow_is_refused() -> None:
     found = pricer().price(Pipeline(stages=8, microbatches=8), 64)
     assert isinstance(found, Refused) and "8 stages" in found.why
+
+
+def test_a_grid_is_priced_only_where_there_is_one() -> None:
+    found = Pricer(MadeUp(), machine(), STEPS, base_batch=64).price(Grid(workers=4), 64)
+    assert isinstance(found, Refused) and "no grid of desktops" in found.why
 
 
 def test_staleness_and_larger_batches_need_more_samples() -> None:

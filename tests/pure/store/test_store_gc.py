@@ -189,7 +189,8 @@ def test_a_damaged_ref_stops_gc(store: Store) -> None:
 def test_runs_features_and_leftovers(store: Store) -> None:
     layer = sample_layer(store, run="done")
     done, killed, dead = store.run_folder("done"), store.run_folder("killed"), store.run_folder("dead")
-    for run, age in ((done, 2 * DAY), (killed, 2 * DAY), (dead, 20 * DAY)):
+    trial = store.run_folder("trial-0a1b2c3d4e5f")  # of a plan that was tried: nobody goes on with it
+    for run, age in ((done, 2 * DAY), (killed, 2 * DAY), (dead, 20 * DAY), (trial, 2 * DAY)):
         (run / "events.jsonl").write_text("{}\n")
         (run / "checkpoint.json").write_text("{}")
         (run / "checkpoint-1.safetensors").write_text("x" * 100)
@@ -207,7 +208,7 @@ def test_runs_features_and_leftovers(store: Store) -> None:
         (store.layout.tmp / name).write_text("x")
         _age(store.layout.tmp / name, age)
     plan = plan_gc(store, feature_budget=1500)
-    assert set(plan.runs) == {"dead"}
+    assert set(plan.runs) == {"dead", "trial-0a1b2c3d4e5f"}
     assert set(plan.checkpoints) == {"done/checkpoint.json", "done/checkpoint-1.safetensors"}
     assert set(plan.features) == {"old", "half"}
     assert set(plan.others) == {"tmp/.x.999999999.aa.tmp"}

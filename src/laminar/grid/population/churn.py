@@ -1,34 +1,16 @@
-"""Churn: when desktops are on, how fast they are, and how they leave. Distributions by name, each a function of dice.
-
-desktop     on for hours, mostly by day; a tenth are fast; one task in twenty is lost with its machine (BOINC's wiki: about 5 %)
-lab         on all day, alike, reliable
-wild        on for minutes, a hundredfold spread of speeds, a fifth of the tasks is lost
-"""
+"""Churn: when desktops are on and how fast they are, drawn from dice. The kinds are plan/desktops.py."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from laminar.plan.desktops import KINDS, Churn
+
 HOUR: Final = 3600.0
 
-
-@dataclass(frozen=True)
-class Churn:
-    on: float  # hours, mean
-    off: float
-    spread: float  # of log speed
-    loses: float  # share of tasks that are never answered
-    day: float  # how much longer machines are off at night: 1 not at all
-
-
-KINDS: Final[dict[str, Churn]] = {
-    "desktop": Churn(on=4, off=8, spread=0.8, loses=0.05, day=2.0),
-    "lab": Churn(on=12, off=2, spread=0.2, loses=0.01, day=1.0),
-    "wild": Churn(on=0.5, off=1.5, spread=1.5, loses=0.2, day=1.5),
-}
+__all__ = ["HOUR", "KINDS", "Churn", "off_for", "on_for", "speed"]
 
 
 def speed(churn: Churn, dice: np.random.Generator) -> float:
@@ -37,7 +19,7 @@ def speed(churn: Churn, dice: np.random.Generator) -> float:
 
 
 def on_for(churn: Churn, dice: np.random.Generator) -> float:
-    return float(dice.exponential(churn.on * HOUR))
+    return float(dice.exponential(churn.on * HOUR)) if churn.off else float("inf")
 
 
 def off_for(churn: Churn, dice: np.random.Generator, now: float) -> float:

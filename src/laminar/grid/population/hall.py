@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
@@ -26,7 +27,15 @@ from laminar.grid.wire.messages import PROTOCOL, About, Ask, Enrol, Facts, Verdi
 
 @final
 class Hall:
-    def __init__(self, learner: Learner, *, seed: int = 0, database: str = "sqlite://", start: float = 1_700_000_000.0) -> None:
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        seed: int = 0,
+        database: str = "sqlite://",
+        start: float = 1_700_000_000.0,
+        on_work: Callable[[], None] = lambda: None,
+    ) -> None:
         self.now = start
         self.book = Book.open(database)
         self.desk = DirectDesk(self.book)
@@ -36,7 +45,7 @@ class Hall:
         scheduler = Scheduler(self.feeder, random.Random(seed))
         self.book.rolled_back.append(scheduler.forget)
         self.service = Service("population", scheduler, self.clock)
-        self.office = Office(self.desk, self.assimilator, self.clock, feeder=self.feeder)
+        self.office = Office(self.desk, self.assimilator, self.clock, feeder=self.feeder, on_work=on_work)
         self.desk.do(lambda tx: secret_of(tx, derive(seed, "secret")))
         self._tokens: dict[str, str] = {}  # by owner; "": anybody's
 

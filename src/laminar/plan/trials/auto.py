@@ -140,6 +140,7 @@ def entry(job: Job, profile: Profile, plan: Plan, measured: float, *, calibratio
         raw_seconds=plan.raw_seconds,
         predicted_seconds=plan.step_seconds,
         measured_seconds=measured,
+        beat=plan.beat,
         calibration=calibration,
         quiet=quiet,
     )

@@ -18,6 +18,8 @@ from laminar.stack.parents import resolve
 from laminar.stack.plan import fingerprint_folder
 from laminar.stack.read import StackFile, parent_of
 from laminar.stack.specs import LayerSpec
+from laminar.store import locks
+from laminar.store.retention import PASSING
 from laminar.store.store import Store
 from laminar.train.job import Job
 
@@ -54,12 +56,22 @@ def _parent(file: StackFile, store: Store, layer: LayerSpec) -> str | None:
 
 @contextlib.contextmanager
 def passing_run(store: Store) -> Iterator[str]:
-    """A run that leaves nothing behind."""
-    run = f"trial-{secrets.token_hex(6)}"
+    """A run that leaves nothing behind; nor do those that were killed before."""
+    run = f"{PASSING}{secrets.token_hex(6)}"
     folder = store.run_folder(run)
+    _sweep(store)
     try:
         with store.lease(runs=[run]):
             folder.mkdir(parents=True, exist_ok=True)
             yield run
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(store: Store) -> None:
+    """Trials whose process was killed. A living one has its lease before it has a folder, so look for folders first."""
+    left = [path for path in store.layout.runs.glob(f"{PASSING}*") if path.is_dir()] if store.layout.runs.is_dir() else []
+    needed = locks.living(store.layout, remove_dead=False).runs if left else ()
+    for path in left:
+        if path.name not in needed:
+            shutil.rmtree(path, ignore_errors=True)

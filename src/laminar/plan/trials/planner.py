@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.figures import many
 from laminar.plan.candidates import Space
+from laminar.plan.desktops import Desktops, GridPrice
 from laminar.plan.explain import Turn, conclusion, turning_points
 from laminar.plan.kept_plans import By, KeptAnswer, answer
 from laminar.plan.ledger import Ledger
@@ -38,6 +39,8 @@ class Wishes:
     budget: float = BUDGET
     seed: int = 0
     only_same: bool = False
+    desktops: Desktops | None = None  # of a grid that can be commanded from the machine at hand
+    grid: GridPrice | None = None  # who knows what desktops take, where there are any
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, cloc
     recipe = msgspec.structs.replace(job.recipe, batch=min(wishes.batch or base, samples))
     facts = profile.job()
     here = this_machine(profile.machine(min(2, profile.cores)))
-    machine = wishes.machine or here
+    machine = wishes.machine or dataclasses.replace(here, grid=wishes.desktops)
     workers = wishes.workers or machine.cores
     steps = StepsModel.of(facts.noise)
     pricer = Pricer(
@@ -93,6 +96,7 @@ def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, cloc
         base_batch=base,
         threads=recipe.threads,
         corrections=ledger.corrections(profile.machine_name, profile.torch_version, also_busy=profile.quiet.even_if_busy),
+        grid=wishes.grid,
     )
     space = Space(
         workers=workers,
@@ -103,6 +107,7 @@ def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, cloc
         branches=profile.branches(),
         stragglers=machine.stragglers.slow_share > 0 or machine.stragglers.spread > 0.3,
         only_same=wishes.only_same,
+        **_desktops(machine.grid if wishes.grid is not None else None, profile, recipe.batch),
     )
     batches = [] if wishes.batch is not None or wishes.only_same else _others(recipe.batch, samples)
     search = Search(
@@ -117,6 +122,8 @@ def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, cloc
     )
     found = search.run()
     notes = [*profile.notes, *ledger.notes]
+    if machine.grid is not None and machine.grid.source:
+        notes.append(f"the grid: {machine.grid.source}")
     if recipe.accumulate > 1:
         notes.append(f"a step of {recipe.accumulate} batches is priced as that many steps")
     if recipe.threads is None and machine.nodes[0].cores > profile.cores:
@@ -132,6 +139,15 @@ def refuse_hopeless(job: Job, machine: Machine) -> None:
     if PROCESS + share > room:
         biggest = sorted(((name, tensor.nbytes) for name, tensor in tensors), key=lambda one: -one[1])[:BIGGEST]
         raise no_room(f"a worker takes {(PROCESS + share) / 1e9:.2f} GB or more, and the largest node has {room / 1e9:.2f} GB", biggest)
+
+
+def _desktops(grid: Desktops | None, profile: Profile, batch: int) -> dict[str, Any]:
+    """What a search has to know of a grid: how many there are, and how long a step takes the one in the middle."""
+    if grid is None:
+        return {}
+    usual = sorted(grid.nodes, key=lambda node: node.speed)[len(grid.nodes) // 2]
+    whole = profile.whole(batch, "module", max(1, min(usual.cores, profile.cores)))
+    return {"desktops": len(grid.nodes), "desktop_step": whole.seconds / usual.speed}
 
 
 def _others(batch: int, samples: int) -> list[int]:
@@ -153,6 +169,9 @@ def _elsewhere(pricer: Pricer, machine: Machine) -> Sequence[tuple[str, Pricer]]
             dataclasses.replace(machine, stragglers=dataclasses.replace(calm, slow_share=0.1, slow_factor=4.0)),
         )
     )
+    if machine.grid is not None and len(machine.grid.nodes) > 1:
+        fewer = dataclasses.replace(machine.grid, nodes=machine.grid.nodes[::2])
+        found.append(("half of the desktops", dataclasses.replace(machine, grid=fewer)))
     half = tuple(dataclasses.replace(node, cores=max(1, node.cores // 2)) for node in machine.nodes)
     found.append(("half of the cores", dataclasses.replace(machine, nodes=half)))
     return [(what, pricer.on(other)) for what, other in found]
