@@ -7,7 +7,8 @@
                 for s in block.slices:
                     step(x[s], y[s])
 
-A block is many batches, so what a batch costs is slicing. A block is valid until the next one is asked for: its memory is used again.
+A block is many batches, so what a batch costs is slicing. A block's inputs are valid until the next one is asked for: their memory is
+used again. Its labels stay.
 What is in batch k of epoch e depends on (seed, e, k) alone; so a run that was broken off goes on at any batch.
 """
 
@@ -25,12 +26,12 @@ import numpy as np
 from laminar.core.seeds import derive
 from laminar.data.augment import Augment
 from laminar.data.dataset import Array
-from laminar.data.gather import Block, Buffer, Filling, Gather, RowsOf, Scratch
+from laminar.data.gather import NEAR, Block, Buffer, Filling, Gather, RowsOf, Scratch
 from laminar.data.order import Shuffled
 from laminar.data.spec import AugmentSpec
 
 BLOCK = 16 << 20  # bytes
-AT_ONCE = 4 << 20  # bytes gathered when they are asked for
+AT_ONCE = 4 << 20  # bytes whose samples are looked up together when they are asked for; of a mapped file they are gathered together, too
 
 
 @final
@@ -118,21 +119,26 @@ class Batches:
     def _in_the_foreground(self, epoch: int, first: int, end: int, rows: RowsOf | None) -> Iterator[Block]:
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, self._gather.order(epoch)
-        per_block, room = self._room(rows)
-        if self._buffer is None or len(self._buffer[0].y) < room:
-            self._buffer = self._gather.buffer(room), self._gather.scratch()
+        gather, (per_block, room) = self._gather, self._room(rows, self._block_bytes)
+        near, near_room = (0, room) if any(gather.mapped) else self._room(rows, min(NEAR, self._block_bytes))
+        if self._buffer is None or len(self._buffer[0].x[0]) < near_room:
+            self._buffer = gather.buffer(near_room), gather.scratch()
         order, (buffer, scratch) = self._order[1], self._buffer
         while first < end:
             last = min(first + per_block, end)
-            filling = self._gather.begin(buffer, order, epoch, first, last, rows)
-            filling.work(scratch)
-            yield filling.block()
+            wanted = gather.wanted(order, epoch, first, last, rows)
+            if near:
+                yield from gather.in_turn(buffer, wanted, near, scratch)
+            else:
+                filling = gather.begin(buffer, wanted)
+                filling.work(scratch)
+                yield filling.block()
             first = last
 
-    def _room(self, rows: RowsOf | None) -> tuple[int, int]:
-        """Batches of a block, and samples in them at most."""
+    def _room(self, rows: RowsOf | None, size: int) -> tuple[int, int]:
+        """Batches of about so many bytes, and samples in them at most."""
         most = self._gather.most(rows)
-        batches = min(self.count, max(1, self._block_bytes // max(1, self._gather.row_bytes * most)))
+        batches = min(self.count, max(1, size // max(1, self._gather.row_bytes * most)))
         return batches, min(batches * most, self.samples)
 
     def close(self) -> None:
@@ -148,7 +154,7 @@ class Batches:
 
     def _start(self, epoch: int, first: int) -> None:
         self._stop()
-        per_block, room = self._room(self._rows)
+        per_block, room = self._room(self._rows, self._block_bytes)
         buffers = [self._gather.buffer(room) for _ in range(2 if per_block == self.count else 3)]
         self._worker = _Worker(self._gather, self._rows, per_block, self.count, buffers)
         self._finalizer = weakref.finalize(self, self._worker.stop)
@@ -203,7 +209,7 @@ class _Worker:
                     buffer = self.free.get()
                     if buffer is None or self._stop.is_set():
                         return
-                    filling = self._gather.begin(buffer, order, epoch, first, last, self._rows)
+                    filling = self._gather.begin(buffer, self._gather.wanted(order, epoch, first, last, self._rows))
                     self._begun.put(filling)
                     filling.work(scratch, self._stop)
                     first = last

@@ -1,7 +1,8 @@
 """Gathering: the samples of a block taken together, scaled and augmented, chunk by chunk, by one thread or by two.
 
 A chunk needs nothing of the others. So whoever waits for a block takes some of its chunks: a trainer that is slower than its data never
-does, and one that is faster waits half as long.
+does, and one that is faster waits half as long. Where the trainer's own thread gathers, it does so just before it computes: what it takes
+then lies in the processor's cache.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -23,6 +24,8 @@ from laminar.data.room import gather, is_mapped, will_need
 
 CHUNK = 4 << 20  # bytes of gathered rows: two threads that take turns at the interpreter should not do so too often
 CHANGED_CHUNK = 1 << 20  # the same of rows that are augmented: all that this takes should stay in the processor's cache
+
+NEAR = 512 << 10  # bytes gathered by who computes with them next: half of a core's own cache
 
 RowsOf = Callable[[int], "slice[int, int]"]  # of a batch of so many samples: those that are taken, counted in the batch
 
@@ -42,8 +45,18 @@ class Buffer:
     """Memory for one block; also for its source rows where they come from a mapped file and are read all at once."""
 
     x: list[Array]
-    y: Array
     raw: list[Array | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Batches whose samples are known and not gathered yet. The labels are; unlike a buffer's memory, theirs is not used again."""
+
+    y: Array
+    slices: list[slice]
+    index: NDArray[np.intp]
+    epoch: int
+    first: int
 
 
 Scratch = list[Array | None]  # for each input, memory for the source rows of one chunk; a thread has its own
@@ -66,7 +79,7 @@ class Gather:
 
     def buffer(self, rows: int) -> Buffer:
         x = [_aligned((rows, *a.shape[1:]), t) for a, t in zip(self.inputs, self._types, strict=True)]
-        return Buffer(x, np.empty((rows, *self.y.shape[1:]), dtype=self.y.dtype), self._raw(rows, of_mapped=True))
+        return Buffer(x, self._raw(rows, of_mapped=True))
 
     def scratch(self) -> Scratch:
         return self._raw(self.chunk_rows, of_mapped=False)
@@ -85,8 +98,8 @@ class Gather:
         whole, rest = min(self.batch, len(self.y)), len(self.y) % self.batch
         return max(part.stop - part.start for part in (taken(whole), taken(rest or whole)))
 
-    def begin(self, buffer: Buffer, order: Shuffled | None, epoch: int, first: int, last: int, taken: RowsOf | None) -> Filling:
-        """Batches first..last-1 in `buffer`: their labels, and all that is not done chunk by chunk. `taken` None: every row."""
+    def wanted(self, order: Shuffled | None, epoch: int, first: int, last: int, taken: RowsOf | None) -> Wanted:
+        """Batches first..last-1. `taken` None: every row."""
         start, end = first * self.batch, min(last * self.batch, len(self.y))
         index = np.arange(start, end) if order is None else order.part(start, end)
         counts = [min(self.batch, len(self.y) - k * self.batch) for k in range(first, last)]
@@ -98,14 +111,31 @@ class Gather:
         for near, far in order.coming(end) if order is not None else ():
             for source in self.inputs:
                 will_need(source, near, far)
-        rows = len(index)
+        slices = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+        return Wanted(np.take(self.y, index, axis=0, mode="clip"), slices, index, epoch, first)
+
+    def begin(self, buffer: Buffer, wanted: Wanted) -> Filling:
+        """A block in `buffer`: all that is not done chunk by chunk."""
+        rows = len(wanted.index)
         for i, source in enumerate(self.inputs):
             if self.mapped[i]:
                 raw = buffer.raw[i]
-                gather(source, index, (buffer.x[i] if raw is None else raw)[:rows])
-        np.take(self.y, index, axis=0, out=buffer.y[:rows], mode="clip")
-        slices = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
-        return Filling(self, buffer, Block([x[:rows] for x in buffer.x], buffer.y[:rows], slices, index, epoch, first))
+                gather(source, wanted.index, (buffer.x[i] if raw is None else raw)[:rows])
+        block = Block([x[:rows] for x in buffer.x], wanted.y, wanted.slices, wanted.index, wanted.epoch, wanted.first)
+        return Filling(self, buffer, block)
+
+    def in_turn(self, buffer: Buffer, wanted: Wanted, batches: int, scratch: Scratch) -> Iterator[Block]:
+        """Blocks of so many batches, gathered one after the other in the same memory, where nothing is read from a mapped file."""
+        stream = self.change.stream(wanted.epoch) if self.change else 0
+        for k in range(0, len(wanted.slices), batches):
+            slices = wanted.slices[k : k + batches]
+            start, stop = slices[0].start, slices[-1].stop
+            x, rows = [x[: stop - start] for x in buffer.x], slice(start, stop)
+            shifted = [slice(s.start - start, s.stop - start) for s in slices]
+            block = Block(x, wanted.y[rows], shifted, wanted.index[rows], wanted.epoch, wanted.first + k)
+            for chunk in range(0, stop - start, self.chunk_rows):
+                self.chunk(block, buffer, chunk, stream, scratch)
+            yield block
 
     def chunk(self, block: Block, buffer: Buffer, start: int, stream: int, scratch: Scratch) -> None:
         rows = slice(start, min(start + self.chunk_rows, len(block.index)))

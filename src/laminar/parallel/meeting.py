@@ -2,9 +2,9 @@
 
 Each worker has a counter in shared memory that only it writes: the number of meetings it has come to. A meeting is over for a worker
 when all counters have reached its own. Waiting begins with looking again and again, since on a free core the others are microseconds
-away; goes on with giving the core away between looks; and ends in short sleeps: with more processes than cores, spinning would keep the
-one that is waited for from running at all, and a core that sleeps takes over a process that waits for another core. Nobody waits for
-ever: after `timeout` seconds the meeting is called off.
+away; goes on with giving the core away between looks; and ends in sleep (parking.py): with more processes than cores, spinning would keep
+the one that is waited for from running at all, and a core that sleeps takes over a process that waits for another core. Nobody waits
+for ever: after `timeout` seconds the meeting is called off.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable
 from typing import Final, final
 
+from laminar.parallel.parking import count_to, park
+
 LOOKS: Final = 400  # about 20 microseconds
 YIELDING: Final = 100e-6  # seconds; longer would keep a core that the one waited for could be moved to
-NAP: Final = 30e-6
 
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 
-# words: [0] 0, or why everybody is to leave; then one counter on a cache line of its own for each rank
+# words: [0] 0, or why everybody is to leave; then for each rank, on a cache line of its own, a counter and whether somebody sleeps on it
 STRIDE: Final = 8
 FINE: Final = 0
 
@@ -59,7 +60,7 @@ class Meeting:
         words = self._words
         self.count += 1
         count = self.count
-        words[self._mine] = count
+        count_to(words, self._mine, count)
         for other in self._others:
             if words[other] >= count:
                 continue
@@ -89,8 +90,8 @@ def come(words: memoryview[int], place: int, count: int, *, timeout: float) -> b
                 return True
             _yield()
     latest = now() + timeout
-    while words[place] < count and words[0] == FINE:
-        time.sleep(NAP)
+    while (seen := words[place]) < count and words[0] == FINE:
+        park(words, place, seen)
         if now() > latest:
             return False
     return True

@@ -215,7 +215,6 @@ class _Loop:
                 *inputs, targets = [tensor[part] for tensor in blocks]
                 yield inputs, targets
             left -= len(block.slices)
-            self.run.tally.settle()  # the block's memory is used again
 
     def blocks(self) -> Iterator[Block]:
         at, together = self.run.progress, self.together

@@ -132,6 +132,9 @@ def update_rule(recipe: Recipe, params: Sequence[Tensor]) -> Update:
 
         return by_lamb
 
+    # On CPU the kernels behind torch's rules are called at once: sorting tensors by device and dtype takes longer than a small step.
+    direct = fused and all(p.device.type == "cpu" for p in params)
+
     if recipe.optimizer == "sgd":
         fixed |= {"momentum": settings["momentum"], "nesterov": settings["nesterov"], "dampening": 0.0}
 
@@ -148,7 +151,14 @@ def update_rule(recipe: Recipe, params: Sequence[Tensor]) -> Update:
             square, count = state
             adagrad(params, grads, square, count, lr=lr, lr_decay=0.0, **fixed)
 
-        return by_adagrad
+        def at_once(params: list[Tensor], grads: list[Tensor], state: list[list[Tensor]], lr: float) -> None:
+            square, count = state
+            torch._foreach_add_(count, 1)
+            torch._fused_adagrad_(
+                params, grads, square, count, lr=lr, lr_decay=0.0, weight_decay=fixed["weight_decay"], eps=fixed["eps"], maximize=False
+            )
+
+        return at_once if direct else by_adagrad
 
     fixed["beta1"], fixed["beta2"] = settings["betas"]
     rule = adam if recipe.optimizer == "adam" else adamw
@@ -157,4 +167,12 @@ def update_rule(recipe: Recipe, params: Sequence[Tensor]) -> Update:
         mean, square, count = state
         rule(params, grads, mean, square, [], count, lr=lr, amsgrad=False, **fixed)
 
-    return by_adam
+    kernel: Any = torch._fused_adam_ if recipe.optimizer == "adam" else torch._fused_adamw_
+    settled = {name: fixed[name] for name in ("beta1", "beta2", "weight_decay", "eps", "maximize")}
+
+    def by_kernel(params: list[Tensor], grads: list[Tensor], state: list[list[Tensor]], lr: float) -> None:
+        mean, square, count = state
+        torch._foreach_add_(count, 1)
+        kernel(params, grads, mean, square, [], count, lr=lr, amsgrad=False, **settled)
+
+    return by_kernel if direct else by_adam

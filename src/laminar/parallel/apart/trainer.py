@@ -73,7 +73,6 @@ class Trainer:
             for number, rows in enumerate(block.slices, block.first):
                 *inputs, targets = [tensor[rows] for tensor in tensors]
                 yield number, inputs, targets
-            self.tally.settle()  # the block's memory is used again
 
     def _touched(self, name: str) -> Callable[[Tensor], None]:
         def hook(_: Tensor) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from laminar.parallel.meeting import FINE, LOOKS, STRIDE, Broken, come
+from laminar.parallel.parking import count_to
 from laminar.parallel.segment import LINE, Segment
 
 WORDS: Final = STRIDE * 3  # [0] 0, or why everybody is to leave; messages written; messages released
@@ -46,7 +47,7 @@ class SharedPost:
         self._until(RELEASED, self._count + 1 - len(self._rooms))
         self._room(tensor.shape, tensor.dtype).copy_(tensor)
         self._count += 1
-        self._words[WRITTEN] = self._count
+        count_to(self._words, WRITTEN, self._count)
         self.sent += tensor.nbytes
 
     def expect(self, shape: Sequence[int], dtype: torch.dtype) -> None:
@@ -61,7 +62,7 @@ class SharedPost:
 
     def release(self) -> None:
         self._released += 1
-        self._words[RELEASED] = self._released
+        count_to(self._words, RELEASED, self._released)
 
     def _room(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         size = prod(shape) * dtype.itemsize

@@ -39,13 +39,26 @@ class Part:
     grads: list[list[Tensor]]  # by rank
     state: list[list[Tensor]]  # by slot
     counts: list[Tensor]
+    total: list[Tensor]  # room for a sum of gradients: the member's own memory, which no other core has in its cache
 
     @classmethod
     def of(cls, ranges: list[Range], row: Tensor, grads: Sequence[Tensor], slots: Sequence[Tensor | None], counts: Sequence[float]) -> Part:
         """A slot of None is the count."""
         own = [torch.tensor(float(count)) for count in counts]
         state = [own if slot is None else [r.of(slot) for r in ranges] for slot in slots]
-        return cls(ranges, [r.of(row) for r in ranges], [[r.of(grad) for r in ranges] for grad in grads], state, own)
+        params = [r.of(row) for r in ranges]
+        return cls(ranges, params, [[r.of(grad) for r in ranges] for grad in grads], state, own, [torch.empty_like(p) for p in params])
+
+    def added_up(self) -> list[Tensor]:
+        """The gradients of all, in the order of the ranks."""
+        first, *more = self.grads
+        if not more:
+            return first
+        for i, total in enumerate(self.total):
+            torch.add(first[i], more[0][i], out=total)
+            for other in more[1:]:
+                total.add_(other[i])
+        return self.total
 
     def without(self, absent: frozenset[int]) -> Part:
         """Less the parameters that nobody has a gradient of."""
@@ -62,6 +75,7 @@ class Part:
             [some(g) for g in self.grads],
             [some(s) for s in self.state],
             some(self.counts),
+            some(self.total),
         )
 
 

@@ -82,9 +82,7 @@ class SharedOptimizer:
         if absent and any(r.piece is None for r in self._part.ranges):
             self._part = self._made(cut_by_piece(self._part.ranges, self._pieces))
         part = self._part.without(absent)
-        total = part.grads[0]
-        for more in part.grads[1:] if total else []:
-            torch._foreach_add_(total, more)
+        total = part.added_up()
         if self._clip is not None:
             self._clipped(total, self._clip)
         if self._update is not None and part.params:
