@@ -90,19 +90,23 @@ def _without_nan(trial: Trial) -> Trial:
 def append_trial(store: Store, name: str, trial: Trial) -> None:
     """On disk when this returns. What a killed writer left of a line is cut off first."""
     path = folder_of(store, name) / TRIALS
-    with atomic.explaining_os_errors(path), open(path, "a+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        whole = _whole(file.fileno(), end)
-        if whole != end:
-            file.truncate(whole)
+    line = msgspec.json.encode(_without_nan(trial)) + b"\n"
+    with atomic.explaining_os_errors(path):
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)  # no buffer, which would try again what a full disk refused
         try:
-            file.write(msgspec.json.encode(_without_nan(trial)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(file.fileno(), whole)  # no half line of a full disk
-            raise
+            whole = _whole(file, os.fstat(file).st_size)
+            os.ftruncate(file, whole)
+            try:
+                written = 0
+                while written < len(line):
+                    written += os.write(file, line[written:])
+                os.fsync(file)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(file, whole)
+                raise
+        finally:
+            os.close(file)
 
 
 def _whole(descriptor: int, end: int) -> int:

@@ -127,20 +127,20 @@ class _Go:
         self._stop = ""
         self._error: BaseException | None = None
         self._disturbed = False
+        self._at_work, self._over = 0, threading.Event()
 
     def through(self, at_once: int, trainer: Callable[[], Trainer]) -> list[Trial]:
-        threads = [threading.Thread(target=self._work, args=(trainer,), daemon=True) for _ in range(max(1, at_once))]
+        self._at_work = max(1, at_once)
+        threads = [threading.Thread(target=self._work, args=(trainer,), daemon=True) for _ in range(self._at_work)]
         deadline = self._deadline()
         self._tell_end_of(None)
         for thread in threads:
             thread.start()
         try:
-            for thread in threads:
-                thread.join()
+            self._over.wait()  # not join(): a thread whose join was interrupted is taken for ended (bpo-45274)
         except KeyboardInterrupt:
             self._leave("interrupted")
-            for thread in threads:
-                thread.join()
+            self._over.wait()
             raise
         finally:
             if deadline is not None:
@@ -171,10 +171,11 @@ class _Go:
             one.interrupt()
 
     def _work(self, trainer: Callable[[], Trainer]) -> None:
-        own = trainer()
-        with self._lock:
-            self._trainers.append(own)
+        own: Trainer | None = None
         try:
+            own = trainer()
+            with self._lock:
+                self._trainers.append(own)
             while (one := self._next()) is not None:
                 trial = self._one(own, *one)
                 with self._lock:
@@ -190,7 +191,12 @@ class _Go:
                 self._error = self._error or error
             self._leave("failed")
         finally:
-            own.close()
+            if own is not None:
+                own.close()
+            with self._lock:
+                self._at_work -= 1
+                if not self._at_work:
+                    self._over.set()
 
     def _next(self) -> tuple[Next, Variant] | None:
         """What is to be run now; None when there is nothing more, or when it is to stop. Waits while that depends on what is under way."""
@@ -251,6 +257,8 @@ class _Go:
             busy = compare(before, after, os.getpid()).share if after.at - before.at >= SECONDS else 0.0
         if answer.get("interrupted") or (self._stop and "error" in answer):
             return None
+        if "error" in answer and answer["error"]["code"].startswith("L3"):  # the store's fault, and no fault of the trial
+            raise LaminarError(answer["error"]["code"], answer["error"]["message"], hint=answer["error"]["hint"])
         if "error" in answer:
             return _failed(common, what, started, time.perf_counter() - began[-1], answer["error"])
         found: Mapping[str, Any] = answer.get("done") or answer["stopped"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -179,8 +180,15 @@ def test_ctrl_c_and_a_budget_keep_what_has_ended(lab: Lab, tmp_path: Path) -> No
         if event["event"] == "experiment" and event["trial"] is not None:
             os.kill(os.getpid(), signal.SIGINT)
 
+    made: list[TrialProcess] = []
+
+    def trainer() -> TrialProcess:
+        made.append(TrialProcess())
+        return made[-1]
+
     with pytest.raises(KeyboardInterrupt):
-        lab.run(press, axes={"lr": [0.1, 0.01, 0.001]})
+        lab.run(press, axes={"lr": [0.1, 0.01, 0.001]}, trainer=trainer)
+    assert made[0].pid is None  # it has ended before the runner does
     kept = files.read_trials(lab.store, "x")
     assert kept[:1] == one
     assert len(kept) in (2, 3)
@@ -270,6 +278,34 @@ def test_a_runner_that_is_killed_leaves_no_process_and_no_half_line(lab: Lab, tm
     with pytest.raises(LaminarError):
         plan_gc(lab.store)  # gc does not guess what it needed
     files.remove(lab.store, "x")
+
+
+def test_a_full_disk_ends_the_experiment_and_is_no_failed_trial(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def ask(self, asked: Any, emit: Any, *, on_ready: Any = None) -> Any:
+            return {"error": {"code": "L301", "message": "no space left", "hint": "laminar gc"}}
+
+        def interrupt(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    with pytest.raises(LaminarError, match="no space left"):
+        lab.run(axes={"lr": [0.1, 0.01]}, trainer=Full)
+    assert files.read_trials(lab.store, "x") == []
+    (done,) = lab.run(axes={"lr": [0.1]})
+    path = files.folder_of(lab.store, "x") / "trials.jsonl"
+    before, write = path.read_bytes(), os.write
+
+    def half(file: int, data: bytes) -> int:
+        if path.read_bytes() != before:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, data[:10])
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(LaminarError) as caught:
+        files.append_trial(lab.store, "x", done)
+    assert caught.value.code == "L301"
+    assert path.read_bytes() == before  # no half line
 
 
 def test_a_killed_child_is_one_failed_trial(lab: Lab) -> None:

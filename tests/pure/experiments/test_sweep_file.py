@@ -241,3 +241,11 @@ def test_values_in_words() -> None:
     assert told("strategy", {"kind": "downpour", "workers": 6}) == "downpour(workers=6)"
     assert told("nesterov", True) == "nesterov true"
     assert told("hidden", [8, 8]) == "hidden [8, 8]"
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[3] / "examples").glob("*/sweep.toml")), ids=lambda path: path.parent.name)
+def test_example_sweeps_fit_their_stacks(path: Path, store: Store) -> None:
+    from laminar.stack.read import read
+
+    found = describe(read_sweep(path), read(path.with_name("laminar.toml")), store)
+    assert len(found.variants) > 1
