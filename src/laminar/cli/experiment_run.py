@@ -78,6 +78,7 @@ def carry_out(
     json: bool = False,
 ) -> Summary:
     """Run it with progress, and show what came of it: the same for sweep files and for ready-made experiments."""
+    from laminar.cli.build import sigterm_as_ctrl_c
     from laminar.experiments.prepare import prepare
     from laminar.experiments.run import all_failed, default_at_once
     from laminar.experiments.run import run as run_trials
@@ -86,7 +87,7 @@ def carry_out(
     described = prepared.description
     side_by_side = at_once or default_at_once(described, on)
     try:
-        with experiment_progress(quiet=quiet) as emit:
+        with sigterm_as_ctrl_c(), experiment_progress(quiet=quiet) as emit:
             trials = run_trials(described, prepared.sweep, prepared.file, store, emit, on=on, at_once=side_by_side)
     except KeyboardInterrupt:
         remark("interrupted: every trial that has ended is kept; the same command goes on")

@@ -32,12 +32,16 @@ class Rounds:
     def __init__(self, description: Description, seed: int, trials: Sequence[Trial]) -> None:
         self._description, self._seed, self._trials = description, seed, list(trials)
         self._variants = {one.id: one for one in description.variants}
+        self._left: list[Next] | None = None  # of ten thousand trials it takes a while, and is asked for often
 
     def left(self) -> list[Next]:
-        return left(self._description, self._trials, self._seed)
+        if self._left is None:
+            self._left = left(self._description, self._trials, self._seed)
+        return self._left
 
     def add(self, trial: Trial) -> None:
         self._trials.append(trial)
+        self._left = None
 
     def done(self) -> int:
         return sum(1 for variant, _ in standing(self._trials) if variant in self._variants)

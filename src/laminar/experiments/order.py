@@ -17,6 +17,7 @@ import msgspec
 
 from laminar.experiments.record import Description, Trial
 
+WARM_UP: Final = "warm-up"  # why a trial is not counted
 BUSY_TRIES: Final = 3  # of one trial, the last of which counts whatever others do
 
 
@@ -32,7 +33,9 @@ class Next(msgspec.Struct, frozen=True, kw_only=True):
 
 def standing(trials: Iterable[Trial]) -> dict[tuple[str, int], Trial]:
     """What is known of each variant and repeat: the last that counts or failed."""
-    return {(one.variant, one.repeat): one for one in trials if one.counted or one.outcome == "failed"}
+    return {
+        (one.variant, one.repeat): one for one in trials if one.counted or (one.outcome == "failed" and not one.why_not.startswith(WARM_UP))
+    }
 
 
 def round_of(variants: Sequence[str], repeat: int, seed: int) -> list[str]:
@@ -63,9 +66,6 @@ def left(description: Description, trials: Sequence[Trial], seed: int = 0) -> li
             if (id, repeat) not in known:
                 found.append(Next(variant=id, repeat=repeat, last_try=tries.get((id, repeat), 0) + 1 >= BUSY_TRIES))
     return found
-
-
-WARM_UP: Final = "warm-up"
 
 
 def rungs(epochs: int, *, first: int, keep: int) -> list[int]:

@@ -25,6 +25,7 @@ from laminar.core.nearest import did_you_mean, nearest
 from laminar.core.toml_words import in_toml_words
 from laminar.experiments.measures import MEASURES
 from laminar.experiments.record import Statement
+from laminar.experiments.statements import check_rule
 from laminar.stack.locate import line_of
 
 DEFAULT_MEASURES: Final = ("seconds", "accuracy", "loss", "overfit")
@@ -187,6 +188,8 @@ def checked(sweep: Sweep, where: str = "the sweep") -> Sweep:
         raise refuse("timed = true with [halving], whose trials stop and go on", "remove one of them")
     if sweep.halving is not None and sweep.repeats > 1:
         raise refuse(f"repeats is {sweep.repeats} with [halving], which trains each variant once", "repeats = 1")
+    for statement in sweep.statement:
+        check_rule(statement)
     for name, values in sweep.axes.items():
         listed = values.values if isinstance(values, AxisSpec) else values
         for value in listed:

@@ -7,7 +7,7 @@ When its input ends, the runner is gone: the trial under way keeps a checkpoint,
 from __future__ import annotations
 
 import contextlib
-import json
+import math
 import os
 import queue
 import signal
@@ -57,7 +57,7 @@ def main() -> None:
     busy = threading.Event()
 
     def say(message: dict[str, Any]) -> None:
-        line = json.dumps(message).encode() + b"\n"
+        line = msgspec.json.encode(message) + b"\n"  # a figure that is not finite becomes null
         while line:
             line = line[os.write(pipe, line) :]
 
@@ -154,7 +154,7 @@ def train(asked: Asked, say: Say, cluster: Callable[[str | None], Any]) -> dict[
             "started": begun,
             "wall": wall,
             "seconds": record.seconds,
-            "metrics": heard.metrics | built.metrics,
+            "metrics": {name: value for name, value in (heard.metrics | built.metrics).items() if math.isfinite(value)},
             "curve": msgspec.to_builtins(heard.curve),
             "series": msgspec.to_builtins(heard.series),
             "team": built.team,

@@ -45,12 +45,10 @@ def layer_of(sweep: Sweep, file: StackFile) -> str:
 
 
 def axes_of(sweep: Sweep, file: StackFile, layer: str) -> tuple[Axis, ...]:
-    """L017 for a name that means nothing, L019 for one without values."""
+    """L017 for a name that means nothing."""
     found = []
     for name, given in _given(sweep).items():
         spec = given if isinstance(given, AxisSpec) else AxisSpec(values=given)
-        if not spec.values and sweep.search is None:
-            raise LaminarError("L019", f"axis '{name}' has no values, so there is no variant at all", hint=f"{name} = [first, second]")
         doubled = next((one for i, one in enumerate(spec.values) if one in spec.values[:i]), None)
         if doubled is not None:
             raise LaminarError("L016", f"axis '{name}' has the value {doubled!r} twice", hint="remove one of them")
@@ -116,12 +114,8 @@ def describe(
     sweep = checked(sweep)
     trials = count(sweep)
     if not trials:
-        empty = next((name for name, given in sweep.axes.items() if not (given.values if isinstance(given, AxisSpec) else given)), None)
-        raise LaminarError(
-            "L019",
-            f"axis '{empty}' has no values, so there is no variant at all" if empty else "nothing varies",
-            hint=f"{empty or 'batch'} = [32, 64]",
-        )
+        empty = next(name for name, given in sweep.axes.items() if not (given.values if isinstance(given, AxisSpec) else given))
+        raise LaminarError("L019", f"axis '{empty}' has no values, so there is no variant at all", hint=f"{empty} = [32, 64]")
     if trials > MOST and not yes:
         raise LaminarError(
             "L019", f"that is {trials:,} trials, and more than {MOST:,} are not begun unasked", hint="fewer values or repeats, or --yes"

@@ -1,0 +1,294 @@
+"""Experiments for real: trials in a process of their own, cut short, killed, resumed, reused, halved, searched, kept from gc."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from laminar.core.errors import LaminarError
+from laminar.core.events import Event
+from laminar.experiments import files
+from laminar.experiments.prepare import Prepared, prepare
+from laminar.experiments.record import Trial
+from laminar.experiments.run import all_failed, run
+from laminar.experiments.spec import Budget, Halving, Range, Search, Sweep
+from laminar.experiments.statistics import summary
+from laminar.experiments.trial_process import TrialProcess
+from laminar.stack.project import open_project
+from laminar.store.gc import plan_gc, sweep
+from laminar.store.store import Store
+
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
+STACK = """
+[stack]
+name = "small"
+
+[data.all]
+source = "digits"
+limit = 120
+
+[[layer]]
+name = "base"
+model = "models:net"
+args = { width = 8 }
+data = "all"
+train = { epochs = 1, batch = 60, threads = 1 }
+
+[[layer]]
+name = "head"
+freeze = ["features"]
+replace = { head = "models:head" }
+data = "all"
+train = { epochs = 1, batch = 60, threads = 1 }
+"""
+MODELS = """
+import os, signal
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.features = nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU())
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x):
+        return self.head(self.features(x))
+
+
+def net(width=8):
+    return Net(width)
+
+
+def head(old, bomb=0):
+    if bomb == 1:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if bomb == 2:
+        raise ValueError("no such head")
+    return nn.Linear(old.in_features, 10)
+"""
+
+
+class Lab:
+    """A project, and experiments in it."""
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir()
+        (root / "laminar.toml").write_text(STACK)
+        (root / "models.py").write_text(MODELS)
+        self.project = open_project(root)
+        self.store: Store = self.project.open_store()
+
+    def prepared(self, **given: Any) -> Prepared:
+        return prepare(
+            Sweep(**({"name": "x", "repeats": 1, "timed": False} | given)), open_project(self.project.root).need_file(), self.store
+        )
+
+    def run(self, emit: Any = None, *, at_once: int = 1, trainer: Any = TrialProcess, **given: Any) -> list[Trial]:
+        one = self.prepared(**given)
+        return run(one.description, one.sweep, one.file, self.store, emit or (lambda _: None), at_once=at_once, trainer=trainer)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path / "lab")
+
+
+def outcomes(trials: list[Trial]) -> list[str]:
+    return [one.outcome for one in trials]
+
+
+def test_what_variants_share_is_built_once_and_no_ref_moves(lab: Lab) -> None:
+    events: list[Event] = []
+    trials = lab.run(events.append, axes={"lr": [0.1, 0.01]}, repeats=2)
+    assert outcomes(trials) == ["done"] * 4
+    assert len({one.layer for one in trials}) == 4  # each repeat is a layer of its own
+    assert sum(event["event"] == "start" and event["layer"] == "base" for event in events) == 1
+    assert all(one.curve and one.metrics["accuracy"] >= 0 and one.wall > 0 for one in trials)
+    assert list(lab.store.refs.names()) == []
+    assert files.read_trials(lab.store, "x") == trials
+
+
+def test_nothing_is_run_twice(lab: Lab) -> None:
+    first = lab.run(axes={"lr": [0.1, 0.01]})
+
+    def nobody() -> Any:
+        raise AssertionError("a process was asked for")
+
+    class Idle:
+        ask = staticmethod(nobody)
+
+        def interrupt(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    assert lab.run(axes={"lr": [0.1, 0.01]}, trainer=Idle) == first
+    more = lab.run(axes={"lr": [0.1, 0.01, 0.001]})  # one more value: one more trial
+    assert more[:2] == first
+    assert len(more) == 3
+    other = lab.run(name="y", axes={"lr": [0.1, 0.5]})  # another experiment finds the layer in the store
+    again = {one.variant: one for one in other}
+    shared = next(one for one in first if one.variant in again)
+    assert again[shared.variant].reused
+    assert again[shared.variant].layer == shared.layer
+    assert len(again[shared.variant].curve) == len(shared.curve)
+
+
+def test_a_trial_that_kills_its_process_fails_and_the_rest_goes_on(lab: Lab) -> None:
+    trials = lab.run(axes={"replace.head.args.bomb": [1, 2, 0]})
+    found = {
+        one.settings["replace.head.args.bomb"]: one for one in lab.prepared(axes={"replace.head.args.bomb": [1, 2, 0]}).description.variants
+    }
+    by_bomb = {bomb: next(one for one in trials if one.variant == variant.id) for bomb, variant in found.items()}
+    assert (by_bomb[1].outcome, by_bomb[1].error["code"]) == ("failed", "L611")
+    assert "SIGSEGV" in by_bomb[1].error["message"]
+    assert (by_bomb[2].outcome, by_bomb[2].error["code"]) == ("failed", "L202")
+    assert "no such head" in by_bomb[2].error["message"]
+    assert by_bomb[0].outcome == "done"
+    told = summary(files.read_description(lab.store, "x"), trials)
+    assert len(told.failures) == 2
+    assert all_failed(trials) is None
+    assert all_failed([one for one in trials if one.outcome == "failed"]) is not None
+
+
+def test_time_is_measured_anew_and_alone(lab: Lab) -> None:
+    given: dict[str, Any] = {"timed": True, "even_if_busy": True, "warm_up": 1, "axes": {"workers": [1], "threads": [1, 2]}}
+    trials = lab.run(**given)
+    assert [one.why_not for one in trials] == ["warm-up", "warm-up", "", ""]
+    counted = [one for one in trials if one.counted]
+    assert len({one.layer for one in counted}) == 1  # threads are in no key, so it is one layer, trained twice
+    assert len({one.run for one in counted}) == 2
+    assert not any(one.reused for one in trials)
+    with pytest.raises(LaminarError, match="slow each other down"):
+        lab.run(at_once=2, **given)
+
+
+def test_ctrl_c_and_a_budget_keep_what_has_ended(lab: Lab, tmp_path: Path) -> None:
+    one = lab.run(axes={"lr": [0.1, 0.01, 0.001]}, budget=Budget(trials=1))
+    assert len(one) == 1
+
+    def press(event: Event) -> None:
+        if event["event"] == "experiment" and event["trial"] is not None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.run(press, axes={"lr": [0.1, 0.01, 0.001]})
+    kept = files.read_trials(lab.store, "x")
+    assert kept[:1] == one
+    assert len(kept) in (2, 3)
+    assert len(lab.run(axes={"lr": [0.1, 0.01, 0.001]})) == 3
+
+
+def test_two_at_once_and_another_question(lab: Lab) -> None:
+    with files.running(lab.store, "x"), pytest.raises(LaminarError) as caught:
+        lab.run(axes={"lr": [0.1]})
+    assert caught.value.code == "L307"
+    assert "'x'" in caught.value.message
+    lab.run(axes={"lr": [0.1]})
+    with pytest.raises(LaminarError) as caught:
+        lab.run(axes={"lr": [0.1]}, layer="base")
+    assert caught.value.code == "L020"
+    (lab.project.root / "models.py").write_text(
+        MODELS.replace("nn.Linear(old.in_features, 10)", "nn.Linear(old.in_features, 10, bias=False)")
+    )
+    with pytest.raises(LaminarError, match="has changed since") as caught:
+        lab.run(axes={"lr": [0.1]})
+    assert caught.value.code == "L020"
+
+
+def test_side_by_side_where_time_is_not_measured(lab: Lab) -> None:
+    trials = lab.run(axes={"lr": [0.1, 0.01]}, repeats=2, at_once=2)
+    assert outcomes(trials) == ["done"] * 4
+    assert len({(one.variant, one.repeat) for one in trials}) == 4
+
+
+def test_halving_goes_on_from_checkpoints(lab: Lab) -> None:
+    given: dict[str, Any] = {"axes": {"lr": [0.1, 0.01, 0.001]}, "set": {"epochs": 3}, "halving": Halving(keep=3)}
+    trials = lab.run(**given)
+    assert outcomes(trials) == ["stopped"] * 3 + ["done"]
+    assert [len(one.curve) for one in trials] == [1, 1, 1, 3]
+    best = max(trials[:3], key=lambda one: one.curve[0].test_accuracy or 0)
+    assert trials[3].curve[0].test_accuracy == best.curve[0].test_accuracy
+    whole = lab.run(name="whole", axes={"lr": [0.1, 0.01, 0.001]}, set={"epochs": 3})
+    assert trials[3].layer in {one.layer for one in whole}  # what went on is what would have been
+
+
+def test_search_proposes_and_resumes(lab: Lab) -> None:
+    pytest.importorskip("optuna")
+    search = Search(ranges={"lr": Range(low=1e-3, high=1e-1, log=True), "optimizer": Range(choices=["adam", "sgd"])}, trials=2)
+    first = lab.run(search=search)
+    assert len(first) == 3  # and the stack as it stands
+    assert [bool(one.settings) for one in first] == [False, True, True]
+    assert all(1e-3 <= one.settings["lr"] <= 1e-1 for one in first[1:])
+    more = lab.run(search=msgspec.structs.replace(search, trials=3))
+    assert more[:3] == first
+    assert len({one.variant for one in more}) == 4
+    assert len(summary(files.read_description(lab.store, "x"), more).rows) == 4
+
+
+def test_gc_keeps_trials_until_the_experiment_is_removed(lab: Lab) -> None:
+    trials = lab.run(axes={"lr": [0.1, 0.01]})
+    assert not plan_gc(lab.store, grace=0.0).layers
+    assert files.remove(lab.store, "x") == 2
+    assert files.names(lab.store) == []
+    plan = plan_gc(lab.store, grace=0.0)
+    assert {one.layer for one in trials} <= set(plan.layers)
+    sweep(lab.store, plan)
+    assert not any(lab.store.has_layer(one.layer) for one in trials)
+    with pytest.raises(LaminarError) as caught:
+        files.remove(lab.store, "x")
+    assert caught.value.code == "L018"
+
+
+def test_a_runner_that_is_killed_leaves_no_process_and_no_half_line(lab: Lab, tmp_path: Path) -> None:
+    """The child sees its input end, and goes."""
+    child = TrialProcess()
+    child.start()
+    process = child._process
+    assert process is not None and process.stdin is not None
+    process.stdin.close()  # as the system does for a runner that was killed
+    assert process.wait(60) is not None
+    child.close()
+    lab.run(axes={"lr": [0.1]})
+    path = files.folder_of(lab.store, "x") / "trials.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"variant": "torn')
+    assert len(files.read_trials(lab.store, "x")) == 1
+    assert len(lab.run(axes={"lr": [0.1, 0.01]})) == 2
+    assert len(files.read_trials(lab.store, "x")) == 2
+    path.write_bytes(b"nonsense\n" + path.read_bytes())
+    with pytest.raises(LaminarError) as caught:
+        files.read_trials(lab.store, "x")
+    assert caught.value.code == "L303"
+    with pytest.raises(LaminarError):
+        plan_gc(lab.store)  # gc does not guess what it needed
+    files.remove(lab.store, "x")
+
+
+def test_a_killed_child_is_one_failed_trial(lab: Lab) -> None:
+    made: list[TrialProcess] = []
+
+    def trainer() -> TrialProcess:
+        made.append(TrialProcess())
+        return made[-1]
+
+    def kill(event: Event) -> None:
+        if event["event"] == "start" and event["layer"] == "head" and not killed.is_set():
+            killed.set()
+            pid = made[0].pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+
+    killed = threading.Event()
+    began = time.monotonic()
+    trials = lab.run(kill, axes={"lr": [0.1, 0.01]}, set={"epochs": 500}, trainer=trainer, budget=Budget(trials=1))
+    assert outcomes(trials) == ["failed"]
+    assert "SIGKILL" in trials[0].error["message"]
+    assert time.monotonic() - began < 120

@@ -1,0 +1,144 @@
+"""Statistics: what counts, what is noise, and what is only listed."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from laminar.experiments.measures import MEASURES, measure_of
+from laminar.experiments.record import Published, Statement
+from laminar.experiments.statements import RULES, check_rule
+from laminar.experiments.statistics import summary
+from tests.pure.experiments.made_up_trials import curve, description, trial
+
+
+def trials_of(*seconds: list[float], **more: object) -> list[object]:
+    described = description()
+    return [
+        trial(described.variants[v].id, repeat, seconds=value, metrics={"accuracy": 0.9}, **more)
+        for v, values in enumerate(seconds)
+        for repeat, value in enumerate(values)
+    ]
+
+
+def test_per_cent_of_the_benchmark_with_verdicts() -> None:
+    found = summary(description(), trials_of([10, 10.2, 9.8], [11, 11.3, 11.1], [10.1, 9.7, 10.3]))
+    one, two, three = (row.figures["seconds"] for row in found.rows)
+    assert (one.verdict, one.percent, one.percent_interval) == ("benchmark", 100.0, None)
+    assert two.verdict == "more"
+    assert two.percent == pytest.approx(111.0)
+    assert two.percent_interval is not None
+    assert two.percent_interval.low > 100
+    assert three.verdict == "inside the noise"
+    assert found.rows[0].benchmark
+    assert (found.done, found.planned) == (9, 9)
+
+
+def test_warm_ups_busy_and_failed_trials_are_not_counted() -> None:
+    described = description()
+    first = described.variants[0].id
+    trials = [
+        trial(first, 0, seconds=99.0, counted=False, why_not="warm-up"),
+        trial(first, 0, seconds=50.0, counted=False, why_not="others took 90% of a core meanwhile", busy=0.9),
+        trial(first, 0, seconds=10.0),
+        trial(first, 1, outcome="failed", error={"code": "L601", "message": "the loss is nan", "hint": ""}),
+        trial(first, 2, outcome="stopped"),
+        trial(described.variants[1].id, 0, seconds=11.0, busy=0.5),
+    ]
+    found = summary(described, trials)
+    row = found.rows[0]
+    assert row.figures["seconds"].n == 1
+    assert row.figures["seconds"].median == 10.0
+    assert (row.counted, row.failed, row.stopped, row.not_counted) == (1, 1, 1, 1)
+    assert found.rows[1].busy == 1
+    assert [(one.code, one.repeat) for one in found.failures] == [("L601", 1)]
+    assert any("busy" in note for note in found.notes)
+    assert found.rows[1].figures["seconds"].verdict == "too few repeats"
+
+
+def test_an_experiment_without_trials_is_summed_up_too() -> None:
+    found = summary(description(), [])
+    assert found.measures == ()
+    assert [row.figures for row in found.rows] == [{}, {}, {}]
+    assert found.done == 0
+    assert msgspec.json.decode(msgspec.json.encode(found))["planned"] == 9
+
+
+def test_published_figures_stand_beside_ours() -> None:
+    described = description()
+    given = Published(variant=described.variants[1].id, measure="seconds", value=110.3, percent=True, source="a paper")
+    found = summary(msgspec.structs.replace(described, published=(given,)), trials_of([10], [11]))
+    figure = found.rows[1].figures["seconds"]
+    assert (figure.published, figure.published_percent, figure.source) == (110.3, True, "a paper")
+    assert found.rows[0].figures["seconds"].published is None
+
+
+def test_measures_are_read_off_curves() -> None:
+    one = trial("v", seconds=4.0, curve=curve(0.5, 0.8, 0.9), metrics={"accuracy": 0.9, "bytes": 7.0})
+    assert measure_of(one, "time_to_target", 0.8) == 2.0
+    assert measure_of(one, "steps_to_target", 0.8) == 20.0
+    assert measure_of(one, "time_to_target", 0.95) is None
+    assert measure_of(one, "time_to_target") is None
+    assert measure_of(one, "overfit") == pytest.approx(0.1)
+    assert measure_of(one, "seconds_per_epoch") == pytest.approx(4 / 3)
+    assert measure_of(one, "bytes") == 7.0
+    assert measure_of(one, "r2") is None
+    assert all(measure_of(trial("v"), name, 0.5) is None for name in MEASURES if name not in ("seconds", "wall"))
+
+
+def test_targets_that_were_missed_are_told() -> None:
+    described = description(measures=("time_to_target",), target=0.8)
+    first = described.variants[0].id
+    found = summary(described, [trial(first, 0, curve=curve(0.9)), trial(first, 1, curve=curve(0.1))])
+    assert found.rows[0].figures["time_to_target"].n == 1
+    assert any("reached by 1 of 2" in note for note in found.notes)
+
+
+# statements
+
+
+def judged(rule: str, arguments: dict[str, object], *seconds: list[float]) -> str:
+    described = description(statements=(Statement(text="so it is said", rule=rule, arguments=arguments),))
+    return summary(described, trials_of(*seconds)).statements[0].verdict
+
+
+SLOW, SAME, FAST = [12.0, 12.1, 12.2], [10.0, 10.1, 9.9], [8.0, 8.1, 8.2]
+
+
+@pytest.mark.parametrize(
+    ("rule", "arguments", "seconds", "verdict"),
+    [
+        ("slower_than", {"variant": {"workers": 2}}, (SAME, SLOW), "confirmed"),
+        ("slower_than", {"variant": {"workers": 2}}, (SAME, FAST), "refuted"),
+        ("slower_than", {"variant": {"workers": 2}}, (SAME, SAME), "not shown"),
+        ("slower_than", {"variant": {"workers": 9}}, (SAME, SLOW), "not shown"),
+        ("less_than", {"variant": {"workers": 3}, "than": {"workers": 2}}, (SAME, SLOW, FAST), "confirmed"),
+        ("monotone", {"axis": "workers", "direction": "falling"}, (SLOW, SAME, FAST), "confirmed"),
+        ("monotone", {"axis": "workers", "direction": "falling"}, (SAME, SLOW, FAST), "refuted"),
+        ("monotone", {"axis": "workers"}, (SLOW, SAME, FAST), "refuted"),
+        ("monotone", {"axis": "workers"}, (SAME, SAME, SAME), "not shown"),
+        ("monotone", {"axis": "workers"}, (SAME,), "not shown"),
+        ("at_least", {"measure": "seconds", "value": 9.0, "variant": {"workers": 1}}, (SAME,), "confirmed"),
+        ("at_least", {"measure": "seconds", "value": 11.0, "variant": {"workers": 1}}, (SAME,), "refuted"),
+        ("at_least", {"measure": "seconds", "value": 10.0, "variant": {"workers": 1}}, (SAME,), "not shown"),
+        ("at_most", {"measure": "seconds", "value": 11.0}, (SAME, FAST), "confirmed"),
+        ("at_most", {"measure": "seconds", "value": 11.0}, (SAME, SLOW), "refuted"),
+        ("within", {"variant": {"workers": 2}, "low": 110, "high": 130}, (SAME, SLOW), "confirmed"),
+        ("within", {"variant": {"workers": 2}, "low": 90, "high": 110}, (SAME, SLOW), "refuted"),
+        ("within", {"variant": {"workers": 2}, "low": 119, "high": 121}, (SAME, SLOW), "not shown"),
+        ("within", {"variant": {"workers": 2}, "low": 90, "high": 110}, (SAME[:1], SLOW[:1]), "not shown"),
+        ("no_such_rule", {}, (SAME, SLOW), "not shown"),
+        ("within", {}, (SAME, SLOW), "not shown"),  # without what it needs
+    ],
+)
+def test_statements(rule: str, arguments: dict[str, object], seconds: tuple[list[float], ...], verdict: str) -> None:
+    assert judged(rule, arguments, *seconds) == verdict
+
+
+def test_rules_are_checked_before_anything_is_run() -> None:
+    from laminar.core.errors import LaminarError
+
+    with pytest.raises(LaminarError, match="did you mean 'monotone'"):
+        check_rule(Statement(text="", rule="monoton"))
+    for rule in RULES:
+        check_rule(Statement(text="", rule=rule))

@@ -1,0 +1,125 @@
+"""Order: rounds, what is left after any cut, repeats beside busy neighbours, halving, budgets."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from laminar.experiments.order import BUSY_TRIES, Spent, expected_seconds, left, left_halving, over_budget, rungs
+from laminar.experiments.record import Trial
+from tests.pure.experiments.made_up_trials import curve, description, trial
+
+
+def test_every_variant_is_trained_once_before_any_is_trained_twice() -> None:
+    described = description({"workers": list(range(6))}, repeats=4, warm_up=1)
+    order = left(described, [])
+    assert [one.warm_up for one in order] == [True] * 6 + [False] * 24
+    rounds = [[one.variant for one in order if not one.warm_up][i : i + 6] for i in range(0, 24, 6)]
+    assert all(sorted(one) == sorted(v.id for v in described.variants) for one in rounds)
+    assert len({tuple(one) for one in rounds}) > 1  # drift would hit the same variants in each
+    assert left(described, []) == order
+    assert left(described, [], seed=1) != order
+
+
+@given(some.integers(0, 10_000))
+def test_a_run_cut_anywhere_goes_on_as_it_would_have(seed: int) -> None:
+    rng = random.Random(seed)
+    described = description({"workers": [1, 2, 3]}, repeats=3, warm_up=1)
+    trials: list[Trial] = []
+    whole = left(described, trials)
+    for number, one in enumerate(whole):
+        assert left(described, trials) == whole[number:]
+        failed = rng.random() < 0.2
+        trials.append(
+            trial(
+                one.variant,
+                one.repeat,
+                outcome="failed" if failed else "done",
+                counted=not one.warm_up,
+                why_not="warm-up" if one.warm_up else "",
+            )
+        )
+    assert left(described, trials) == []
+
+
+def test_a_trial_beside_busy_neighbours_is_repeated_but_not_for_ever() -> None:
+    described = description({"workers": [1]}, repeats=1)
+    (one,) = left(described, [])
+    assert not one.last_try
+    busy = [trial(one.variant, 0, counted=False, why_not="others took 90% of a core meanwhile")] * (BUSY_TRIES - 1)
+    assert not left(described, busy[:1])[0].last_try
+    assert left(described, busy)[0].last_try
+    assert left(described, [*busy, trial(one.variant, 0)]) == []
+
+
+def test_more_repeats_are_what_is_left_of_a_finished_experiment() -> None:
+    described = description({"workers": [1, 2]}, repeats=1, warm_up=1)
+    trials = [
+        trial(one.variant, one.repeat, counted=not one.warm_up, why_not="warm-up" if one.warm_up else "") for one in left(described, [])
+    ]
+    import msgspec
+
+    more = left(msgspec.structs.replace(described, repeats=2), trials)
+    assert [(one.repeat, one.warm_up) for one in more] == [(1, False), (1, False)]
+
+
+def test_rungs() -> None:
+    assert rungs(20, first=1, keep=3) == [1, 3, 9, 20]
+    assert rungs(9, first=1, keep=3) == [1, 3, 9]
+    assert rungs(1, first=1, keep=3) == [1]
+    assert rungs(2, first=5, keep=2) == [2]
+
+
+def test_halving_keeps_the_best() -> None:
+    """Nine variants whose accuracy is their number: 9 at 1 epoch, 3 at 3, 1 to the end."""
+    described = description({"workers": list(range(9))}, repeats=1)
+    worth = {one.id: one.settings["workers"] / 10 for one in described.variants}
+    trials: list[Trial] = []
+    epochs_of: dict[str, int] = {}
+
+    def ahead() -> list[object]:
+        return left_halving(
+            described,
+            trials,
+            epochs=lambda _: 9,
+            first=1,
+            keep=3,
+            score=lambda t, until: t.curve[min(until, len(t.curve)) - 1].test_accuracy,
+        )
+
+    spent = 0
+    while todo := ahead():
+        one = todo[0]
+        until = one.until or 9
+        spent += until - epochs_of.get(one.variant, 0)
+        epochs_of[one.variant] = until
+        outcome = "done" if one.until is None else "stopped"
+        trials.append(trial(one.variant, 0, outcome=outcome, curve=curve(*[worth[one.variant]] * until)))
+    done = [one.variant for one in trials if one.outcome == "done"]
+    assert [worth[id] for id in done] == [0.8]
+    assert sorted(epochs_of.values()) == [1] * 6 + [3] * 2 + [9]
+    assert spent == 21  # of 81
+    assert ahead() == []
+
+
+def test_halving_goes_on_when_all_of_a_rung_fail() -> None:
+    described = description({"workers": [1, 2, 3]}, repeats=1)
+    failed = [trial(one.id, 0, outcome="failed") for one in described.variants]
+    assert left_halving(described, failed, epochs=lambda _: 9, first=1, keep=3, score=lambda *_: 0.0) == []
+
+
+def test_budgets() -> None:
+    assert over_budget(Spent(seconds=10, trials=5), hours=None, trials=None) == ""
+    assert over_budget(Spent(seconds=10, trials=5), hours=1, trials=6) == ""
+    assert "trials" in over_budget(Spent(seconds=10, trials=6), hours=1, trials=6)
+    assert "hours" in over_budget(Spent(seconds=3600, trials=5), hours=1, trials=6)
+
+
+def test_the_expected_end() -> None:
+    described = description({"workers": [1, 2]}, repeats=2)
+    assert expected_seconds(left(described, []), []) is None
+    trials = [trial(described.variants[0].id, 0, wall=4.0), trial(described.variants[1].id, 0, wall=2.0)]
+    assert expected_seconds(left(described, trials), trials) == 6.0
+    assert expected_seconds(left(described, trials[:1]), trials[:1]) == 12.0  # as long as the only one known
