@@ -45,13 +45,18 @@ def build(job: str, strategy: str, epochs: int, samples: int) -> dict[str, objec
     with project(job, epochs=1 if strategy == FIRST else epochs, samples=samples) as folder:
         began = time.perf_counter()
         chosen = AUTO if strategy == FIRST else strategy
-        command = [sys.executable, "-m", "laminar", "build", "-q", "--strategy", chosen]
-        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        command = [sys.executable, "-m", "laminar", "build", "-q", "--json", "--strategy", chosen]
+        built = json.loads(subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE).stdout)
         spent = time.perf_counter() - began
         (events,) = folder.glob(".laminar/runs/*/events.jsonl")
-        told = list(read(events))
-        why = [one["why"] for one in told if one["event"] == "note" and one["why"].startswith("auto chose")]
-        said = {"job": job, "strategy": strategy, "rate": Told(told).samples_per_second, "seconds": spent, "why": "".join(why)}
+        why = [note for note in built["layers"][0]["notes"] if note.startswith("auto chose")]
+        said = {
+            "job": job,
+            "strategy": strategy,
+            "rate": Told(list(read(events))).samples_per_second,
+            "seconds": spent,
+            "why": "".join(why),
+        }
     print(json.dumps(said), flush=True)
     return said
 

@@ -173,4 +173,5 @@ class JobFacts:
     loop: float  # seconds of a step that are neither computing, gathering nor the optimizer
     step: Curve = Curve(((0.0, 1e-4),))  # the optimizer's step on so many bytes of trained numbers
     biggest: tuple[tuple[str, int], ...] = ()  # the model's largest tensors, and their bytes
+    tensors: tuple[int, ...] = ()  # bytes of each trained tensor, in order; none: not known
     noise: float | None = None  # the gradient noise scale, in samples (McCandlish et al., arXiv 1812.06162); None: not measured

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
+from laminar.parallel.sync.bucket_sizes import dealt
 from laminar.plan.facts import Exchange
 from laminar.plan.known import Known
 from laminar.plan.places import Places
@@ -14,7 +16,7 @@ from laminar.train.compression import NoCompression
 from laminar.train.strategies import Sync
 
 FLOAT: Final = 4  # bytes
-BUCKETS: Final = 2  # pieces of the backward pass, of which the gradients of all but the last travel beside the next
+WORD: Final = 64  # bytes of the loss and what else is told at every step, about
 
 
 def solo_step(known: Known, places: Places, batch: int, threads: int) -> Step:
@@ -33,7 +35,8 @@ def solo_step(known: Known, places: Places, batch: int, threads: int) -> Step:
 
 def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int) -> Step:
     """In shared memory there is one copy of the parameters, and each worker updates a part of them. Between nodes everybody has all of it,
-    and gradients travel in buckets while the rest is computed, of which a measured share costs nothing."""
+    and gradients travel in the executor's own buckets while the rest is computed, of which a measured share costs nothing. Packets are
+    made of all of them at once, when all are there, and gathered by everybody after their sizes were; PowerSGD's are sums."""
     job, workers = known.job(), how.workers
     rows = math.ceil(batch / workers)
     whole, size = known.whole(rows, "module", threads), FLOAT * job.parameters
@@ -42,6 +45,9 @@ def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int)
     tasks: list[Task] = []
     standing: dict[int, int] = {}
     held = _activations(known, rows)
+    plain = isinstance(how.compression, NoCompression)
+    buckets = _buckets(job.tensors or (size,)) if plain and not in_memory else [size]
+    pieces = len(buckets)
     for worker in range(workers):
         core, slow = (places.core(worker),), places.slow(worker) * last
         alone = places.slow(worker)
@@ -49,32 +55,41 @@ def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int)
         tasks.append(Task((0, worker), before, core, kind="load", name="gather"))
         tasks.append(Task((1, worker), whole.forward * slow, core, ((0, worker),), "forward", "forward", ((worker, held),)))
         after: tuple[int, ...] = (1, worker)
-        for piece in range(BUCKETS):
-            gives = ((worker, held),) if piece == BUCKETS - 1 else ()
-            tasks.append(Task((2, worker, piece), whole.backward / BUCKETS * slow, core, (after,), "backward", "backward", gives=gives))
+        for piece, part in enumerate(buckets):
+            gives = ((worker, held),) if piece == pieces - 1 else ()
+            seconds = whole.backward * part / sum(buckets) * slow
+            tasks.append(Task((2, worker, piece), seconds, core, (after,), "backward", "backward", gives=gives))
             after = (2, worker, piece)
         standing[worker] = places.facts.process_bytes + _model(known) + size * (2 if in_memory else 2 + job.slots)
     everyone = range(workers)
-    if in_memory and isinstance(how.compression, NoCompression):
+    if in_memory and plain:
         standing[0] += size * (1 + job.slots)  # the shared copy, and the optimizer's numbers
-        ends = tuple((2, worker, BUCKETS - 1) for worker in everyone)
+        ends = tuple((2, worker, pieces - 1) for worker in everyone)
         tasks.append(Task((3,), places.shared_step(size), places.resources(everyone), ends, "exchange", "add up gradients"))
         for worker in everyone:
             seconds = job.step(math.ceil(size / workers)) * places.slow(worker)
             tasks.append(Task((4, worker), seconds, (places.core(worker),), ((3,),), "optimizer", "optimizer"))
         return Step(tasks, standing, 0, names=places.names())
     sent, packing = packed(size, how.compression.kind)
-    for piece in range(BUCKETS):
+    sums = plain or how.compression.kind == "powersgd"
+    for piece, part in enumerate(buckets):
         ends = tuple((2, worker, piece) for worker in everyone)
-        seconds = places.exchange(Exchange("sum", "*", math.ceil(sent / BUCKETS)), everyone, how.link)
-        hidden = places.facts.hidden if piece < BUCKETS - 1 else 0.0
+        seconds = places.exchange(Exchange("sum" if sums else "gather", "*", part if plain else sent), everyone, how.link)
+        if not plain:
+            seconds += places.exchange(Exchange("sum", "*", WORD), everyone, how.link)
+        hidden = places.facts.hidden if piece < pieces - 1 else 0.0
         # the part that computing must make room for, and the part that only the links are busy with
         tasks.append(Task((3, piece), seconds * (1 - hidden), places.resources(everyone), ends, "exchange", "add up gradients"))
     for worker in everyone:
         seconds = (job.step(size) + packing) * places.slow(worker)
-        ready = tuple((3, piece) for piece in range(BUCKETS))
+        ready = tuple((3, piece) for piece in range(pieces))
         tasks.append(Task((4, worker), seconds, (places.core(worker),), ready, "optimizer", "optimizer"))
     return Step(tasks, standing, sent * workers, names=places.names())
+
+
+def _buckets(tensors: Sequence[int]) -> list[int]:
+    """Bytes of each, in the order in which they are sent."""
+    return [sum(tensors[i] for i in some) for some in dealt(tensors)]
 
 
 SHARES: Final = {"none": 1.0, "fp16": 0.5, "int8": 0.26, "topk": 0.02, "dgc": 0.002, "powersgd": 0.02}  # of the bytes, about

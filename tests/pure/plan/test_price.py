@@ -88,6 +88,23 @@ def test_a_slow_link_makes_small_gradients_and_rare_averages_better() -> None:
     assert dense > 10 * near and small < dense / 2 and rare < small / 2
 
 
+def test_between_nodes_gradients_travel_as_the_executor_deals_them() -> None:
+    """A model below a bucket is sent when all of it is there; of a larger one the rest is computed meanwhile. Packets come after their
+    sizes."""
+    far = Machine((Node("a", 1, 8 << 30), Node("b", 1, 8 << 30)), Link(12.5e6, 0.001))
+    one, several = MadeUp(job_facts={"tensors": (5 << 18,)}), MadeUp(job_facts={"tensors": (1 << 19, 1 << 18, 1 << 19)})
+
+    def exchanges(how: Sync, known: MadeUp) -> list[float]:
+        return [ran.end - ran.begin for ran in priced(how, known, far).ran if ran.task.kind == "exchange"]
+
+    dense = Sync(workers=2, link="gloo")
+    assert len(exchanges(dense, one)) == 1 and len(exchanges(dense, several)) == 2
+    assert priced(dense, several, far).step_seconds < priced(dense, one, far).step_seconds
+    packed = Sync(workers=2, link="gloo", compress="int8")
+    (sent,) = exchanges(packed, several)
+    assert sent > 0.26 * (1 << 20) / 12.5e6 + 0.002 + 0.001  # two turns of the sum of sizes, and one of the packets
+
+
 def test_a_split_model_takes_less_memory_and_sends_activations() -> None:
     wide = MadeUp(width=4096)
     whole, half = priced(Solo(), wide), priced(ALL[5], wide)

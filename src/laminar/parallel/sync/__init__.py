@@ -4,8 +4,8 @@ Read in this order: chief.py (starts the workers and goes on when one dies), mem
 
 In the shared memory of one machine: layout.py (what lies where), parts.py (who updates what), shared_optimizer.py (a step: everybody writes
 a gradient, each sums and applies a part of it), shared_team.py (the rest of what a team needs).
-Over torch.distributed, as between machines: process_group.py (collectives that break and never hang), buckets.py (gradients on their way
-while others are computed), group_team.py (a step, and the rest).
+Over torch.distributed, as between machines: process_group.py (collectives that break and never hang), buckets.py with
+bucket_sizes.py (gradients on their way while others are computed), group_team.py (a step, and the rest).
 Over both: small_gradients.py (compression, and what it keeps back).
 
 Not here: the loop itself (train/loop.py), what a team is (train/team.py), processes (../crew.py), compressors (../compress).

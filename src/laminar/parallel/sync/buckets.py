@@ -7,19 +7,17 @@ bucket waits for those before it, and what a backward pass did not reach is sent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, final
+from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from laminar.core.errors import LaminarError
 from laminar.parallel.meeting import Broken
+from laminar.parallel.sync.bucket_sizes import FIRST, LATER, dealt
 from laminar.parallel.sync.process_group import Sending
-
-FIRST: Final = 1 << 20  # bytes: soon full, so that sending begins early
-LATER: Final = 4 << 20
 
 
 @dataclass
@@ -39,7 +37,7 @@ class Buckets:
         self._buckets: list[_Bucket] = []
         self._of: dict[int, _Bucket] = {}
         self.views: list[Tensor] = [torch.empty(0)] * len(params)
-        for bucket in _dealt(self._params, first, later):
+        for bucket in dealt([p.nbytes for p in params], first, later):
             flat = params[bucket[0]].new_empty(sum(params[i].numel() for i in bucket))
             made, at = _Bucket(flat), 0
             self._buckets.append(made)
@@ -115,17 +113,3 @@ class Buckets:
             except Broken as error:
                 self._broken = error
             self._sent += 1
-
-
-def _dealt(params: Sequence[Tensor], first: int, later: int) -> list[list[int]]:
-    """Indices of the parameters in each bucket, from the last one on."""
-    found: list[list[int]] = []
-    room = 0
-    for i in reversed(range(len(params))):
-        size = params[i].nbytes
-        if not found or size > room:
-            found.append([])
-            room = first if len(found) == 1 else later
-        found[-1].append(i)
-        room -= size
-    return found

@@ -60,6 +60,7 @@ def job_facts(job: Job, meter: Meter) -> JobFacts:
         loop=max(0.0, gap - curve(params * width)),
         step=curve,
         biggest=tuple(sorted(((name, one.nbytes) for name, one in tensors.items()), key=lambda one: -one[1])[:BIGGEST]),
+        tensors=tuple(one.nbytes for name, one in tensors.items() if name in trained),
         noise=noise[0],
     )
 
