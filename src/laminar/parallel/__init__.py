@@ -1,7 +1,7 @@
 """Parallel: one layer trained by many workers, split by data, or by the model itself.
 
     run.py       the door: a job and its strategy
-    sync/        gradients averaged at each step, in shared memory (segment.py, meeting.py) or over torch.distributed
+    sync/        gradients averaged at each step, in shared memory (segment.py, meeting.py, parking.py) or over torch.distributed
     apart/       averaging, downpour, quorum: servers and workers that speak over wire/
     split/       workers that have parts of the model's tensors each
     stages/      workers that have different operators of the model: a pipeline, branches
