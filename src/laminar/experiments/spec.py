@@ -1,4 +1,4 @@
-"""Sweeps: what may be written in sweep.toml, and reading it. docs/ref-sweep-file.md lists every key.
+"""Sweeps: what may be written in sweep.toml, and reading it. Every key is listed in ref-sweep-file.md.
 
 name = "width"
 question = "How wide should the head be?"
