@@ -137,6 +137,16 @@ def test_a_layer_is_opened_by_keys_and_says_everything(page):
     assert page.complaints() == []
 
 
+def test_on_a_narrow_screen_an_opened_layer_begins_below_the_bar(page):
+    page.look(size=NARROW)
+    page.press("j", "j", "\ue007")
+    page.until("document.querySelector('.side .figures')")
+    top = "document.querySelector('.side').getBoundingClientRect().top"
+    bar = "document.querySelector('.bar').getBoundingClientRect().bottom"
+    page.until(f"scrollY > 0 && {top} >= {bar} && {top} < {bar} + 40", 5)
+    assert page.complaints() == []
+
+
 def test_going_to_another_version_and_tagging_ask_first(page, project):
     ref = project / ".laminar" / "refs" / "digits" / "odd.log"
     before = ref.read_bytes()

@@ -119,12 +119,12 @@ def read_run(folder: Path, *, live: bool) -> Run:
     state, why = _state(done is not None, live, last)
     latest: Event = {}
     for event in last:
-        latest |= {name: event[name] for name in ("step", "epoch", "t") if is_figure(event.get(name))}
+        latest |= {name: event[name] for name in ("step", "epoch") if is_figure(event.get(name))}
     figures = record.metrics or next((told for e in reversed(last) if (told := table_of(e, "test"))), {})
     train = record.spec.get("train")
     strategy = train.get("strategy") if isinstance(train, dict) else None
     started = start.get("t") if is_figure(start.get("t")) else None
-    ended = latest.get("t")
+    ended = max((event["t"] for event in last if is_figure(event.get("t"))), default=None)
     return Run(
         run=folder.name,
         stack=record.stack or about.get("stack"),

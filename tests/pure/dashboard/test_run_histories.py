@@ -113,6 +113,7 @@ def test_what_is_json_but_not_what_is_expected_is_drawn_around(path, tmp_path):
     told = read_run(tmp_path, live=False)
     assert (told.layer, told.epoch) == (None, 1)
     write(path, {"event": "note", "t": 10**400, "step": 1e300, "epoch": 1})
+    write(path, {"event": "note", "t": 1.0})
     told = read_run(tmp_path, live=False)
     assert (told.step, told.last) == (None, 1019.5) and history.refresh() and history.last == 1019.5
 
