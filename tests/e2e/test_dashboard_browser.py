@@ -144,6 +144,11 @@ def test_on_a_narrow_screen_an_opened_layer_begins_below_the_bar(page):
     top = "document.querySelector('.side').getBoundingClientRect().top"
     bar = "document.querySelector('.bar').getBoundingClientRect().bottom"
     page.until(f"scrollY > 0 && {top} >= {bar} && {top} < {bar} + 40", 5)
+    page.go("#/runs", ".chart path.curve")
+    assert page.value("scrollY") == 0, "another page is seen from its top"
+    page.go("#/kernels", ".page-kernels")
+    link = page.value("document.querySelector('nav [aria-current]').getBoundingClientRect().toJSON()")
+    assert link["left"] >= 0 and link["right"] <= NARROW[0], "and its name in the bar is in sight"
     assert page.complaints() == []
 
 
