@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from laminar.dashboard.layer_detail import detail
 from laminar.experiments.files import folder_of
 from laminar.plan.kept_plans import answer, keep, place
 from laminar.store.store import Store
@@ -71,6 +72,15 @@ def test_layers_side_by_side(visitor: Visitor) -> None:
         answer = visitor.get("/api/compare", query)
         assert answer.status in (404, 422) and answer.json()["error"]["code"] in ("L006", "L008")
     assert visitor.get("/api/compare/judged", both).json()["error"]["code"] == "L008", "no data is named"
+
+
+def test_a_damaged_version_of_before_does_not_hide_the_layer(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / ".laminar")
+    old, new = sample_layer(store, seed=1), sample_layer(store, seed=2)
+    store.layout.layer(old.id).write_bytes(b"{}")
+    told = detail(None, Store.open(tmp_path / ".laminar"), "digits/head", None)
+    assert told["layer"]["id"] == new.id
+    assert [(entry["id"], entry["here"]) for entry in told["log"]] == [(new.id, True), (old.id, False)]
 
 
 def test_plans_kept_missing_and_damaged(visitor: Visitor) -> None:
