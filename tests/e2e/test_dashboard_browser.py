@@ -273,6 +273,7 @@ def test_an_empty_folder_and_an_unbuilt_stack_say_how_to_start(browser, tmp_path
         browser.complaints()
         browser.open(dashboard.url, ".start")
         assert "laminar init" in browser.value("document.querySelector('.start').innerText")
+        assert browser.value("document.querySelector('.summary').innerText") == "", "no figures that will never come"
         browser.picture(SCREENS / "start.png")
         (tmp_path / "laminar.toml").write_text(demo_project.STACK.format(epochs=1, samples=50))
         (tmp_path / "models.py").write_text(demo_project.MODELS)
