@@ -137,6 +137,21 @@ def test_a_layer_is_opened_by_keys_and_says_everything(page):
     assert page.complaints() == []
 
 
+def test_on_a_narrow_screen_an_opened_layer_begins_below_the_bar(page):
+    page.look(size=NARROW)
+    page.press("j", "j", "\ue007")
+    page.until("document.querySelector('.side .figures')")
+    top = "document.querySelector('.side').getBoundingClientRect().top"
+    bar = "document.querySelector('.bar').getBoundingClientRect().bottom"
+    page.until(f"scrollY > 0 && {top} >= {bar} && {top} < {bar} + 40", 5)
+    page.go("#/runs", ".chart path.curve")
+    assert page.value("scrollY") == 0, "another page is seen from its top"
+    page.go("#/kernels", ".page-kernels")
+    link = page.value("document.querySelector('nav [aria-current]').getBoundingClientRect().toJSON()")
+    assert link["left"] >= 0 and link["right"] <= NARROW[0], "and its name in the bar is in sight"
+    assert page.complaints() == []
+
+
 def test_going_to_another_version_and_tagging_ask_first(page, project):
     ref = project / ".laminar" / "refs" / "digits" / "odd.log"
     before = ref.read_bytes()
@@ -258,6 +273,7 @@ def test_an_empty_folder_and_an_unbuilt_stack_say_how_to_start(browser, tmp_path
         browser.complaints()
         browser.open(dashboard.url, ".start")
         assert "laminar init" in browser.value("document.querySelector('.start').innerText")
+        assert browser.value("document.querySelector('.summary').innerText") == "", "no figures that will never come"
         browser.picture(SCREENS / "start.png")
         (tmp_path / "laminar.toml").write_text(demo_project.STACK.format(epochs=1, samples=50))
         (tmp_path / "models.py").write_text(demo_project.MODELS)

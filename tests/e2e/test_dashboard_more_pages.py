@@ -255,4 +255,4 @@ def test_without_anything_each_page_says_how_to_begin(browser: Browser, tmp_path
             "grid": "laminar grid serve",
             "kernels": "laminar kernel check leaky.c",
         }
-        assert quiet(browser) == [] and not (tmp_path / ".laminar").exists(), "looking made nothing"
+        assert browser.complaints() == [] and not (tmp_path / ".laminar").exists(), "looking made nothing"

@@ -55,7 +55,7 @@ def post(path: str, function: Callable[[dict[str, Any]], Any]) -> Route:
                 return problem("L008", f"the request has more than {LIMIT} bytes", status=413)
         try:
             asked = msgspec.json.decode(body, type=dict[str, Any])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return problem("L008", f"not a JSON object: {error}", status=400)
         return await _answered(function, asked)
 

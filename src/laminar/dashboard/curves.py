@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from laminar.dashboard.history import History, figure, is_figure, table_of
 from laminar.dashboard.lttb import Floats, thin
@@ -17,6 +18,7 @@ from laminar.dashboard.lttb import Floats, thin
 Axis = Literal["step", "epoch", "time"]
 AXES: Final[tuple[Axis, ...]] = ("step", "epoch", "time")
 RATE_BINS: Final = 120
+MOST_WORKERS: Final = 10_000
 MEANS: Final = 100  # stretches of a run over which a noisy curve is averaged
 
 
@@ -80,8 +82,8 @@ def shares(history: History) -> list[dict[str, Any]]:
     team = next((told for e in reversed(history.others) if (told := table_of(e, "team"))), {})
     epoch = next((e for e in reversed(history.others) if isinstance(e.get("shares"), list)), {})
     by_worker = history.column("worker")
-    used = by_worker[np.isfinite(by_worker)].astype(int)
-    counts = np.bincount(used[(used >= 0) & (used < 10_000)]) if used.size else np.zeros(0, int)
+    used = by_worker[_ranks(by_worker)].astype(int)
+    counts = np.bincount(used) if used.size else np.zeros(0, int)
     rounds = team.get("rounds")
     for rank in range(counts.size):
         found.setdefault(rank, {"rank": rank, "host": "", "pid": None})
@@ -94,7 +96,7 @@ def shares(history: History) -> list[dict[str, Any]]:
             row["share"] = given[rank]
         missing = team.get("missing")
         if is_figure(rounds) and rounds and isinstance(missing, dict):
-            row["took_part"] = 1 - float(missing.get(str(rank), 0)) / rounds
+            row["took_part"] = 1 - figure(missing.get(str(rank), 0)) / rounds
     return [found[rank] for rank in sorted(found)]
 
 
@@ -167,9 +169,15 @@ def _columns(epochs: list[dict[str, Any]], per_epoch: float | None, start: float
     return {"epoch": ends, "step": steps, "time": _seconds(np.array([figure(e.get("t")) for e in epochs]), start, gaps)}
 
 
+def _ranks(worker: Floats) -> NDArray[np.bool_]:
+    """Which of them are numbers that a worker may have."""
+    found: NDArray[np.bool_] = (worker >= 0) & (worker < MOST_WORKERS)
+    return found
+
+
 def _by_worker(worker: Floats, t: Floats, x: Floats) -> list[tuple[int, Floats, Floats]]:
     """Of the first few workers, how many of their gradients a second were made use of, over stretches of the run."""
-    named = np.isfinite(worker)
+    named = _ranks(worker)
     if named.sum() < 4 or t[-1] <= t[0]:
         return []
     edges = np.linspace(t[0], t[-1], int(min(40, max(named.sum() // 6, 2))) + 1)

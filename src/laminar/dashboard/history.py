@@ -28,6 +28,8 @@ CHUNK: Final = 1 << 22
 WITNESS: Final = 256  # bytes before the place read up to: proof that the file is still the one that was read
 ROWS_KEPT: Final = 4_000_000  # of all histories in memory together
 OTHERS_KEPT: Final = 50_000  # events that are no steps, a run
+LARGEST: Final = 1 << 63  # whole numbers from here on are damage
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # what msgspec says of bytes that are no JSON
 FIELDS: Final = ("t", "step", "epoch", "loss", "lr", "staleness", "worker")
 
 
@@ -109,16 +111,18 @@ class History:
         self._witness = (self._witness + data)[-WITNESS:]
         try:
             rows = _STEPS.decode(b"[" + data[:-1].replace(b"\n", b",") + b"]")
-        except (msgspec.DecodeError, UnicodeDecodeError):  # one is damaged or empty, or has a figure that JSON does not know
+            places = [at for at, row in enumerate(rows) if row.event != "step"]
+            lines = data.split(b"\n") if places else []
+            others = [msgspec.json.decode(lines[at]) for at in places]
+            whole = len(rows) == data.count(b"\n")  # else two halves became one, or a line has two
+        except (IndexError, *UNREADABLE):  # one is damaged or empty, or has a figure that JSON does not know
+            whole = False
+        if not whole:
             self._one_by_one(data.split(b"\n"))
             return
-        others = [at for at, row in enumerate(rows) if row.event != "step"]
-        if others:
-            lines = data.split(b"\n")
-            for at in others:
-                self._keep(msgspec.json.decode(lines[at]))
-            rows = [row for row in rows if row.event == "step"]
-        self._add(rows)
+        for event in others:
+            self._keep(event)
+        self._add([row for row in rows if row.event == "step"] if others else rows)
 
     def _one_by_one(self, lines: list[bytes]) -> None:
         steps: list[Step] = []
@@ -130,7 +134,7 @@ class History:
                 if row.event == "step":
                     steps.append(row)
                     continue
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 pass
             try:
                 event = json.loads(line)  # knows NaN and Infinity
@@ -146,6 +150,11 @@ class History:
         self._add(steps)
 
     def _keep(self, event: Event) -> None:
+        try:
+            msgspec.json.encode(event)
+        except UnicodeEncodeError:  # half a character: nobody could be told of it
+            self.damaged += 1
+            return
         if is_figure(t := event.get("t", math.nan)):
             self.last = float(t) if self.last is None else max(float(t), self.last)
         if len(self.others) < OTHERS_KEPT:
@@ -188,7 +197,10 @@ def _named(value: Any) -> str | float | None:
 
 
 def is_figure(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """A number that can be drawn, and told in JSON."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < LARGEST
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def figure(value: Any) -> float:

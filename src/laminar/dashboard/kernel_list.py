@@ -69,7 +69,7 @@ def _found(path: Path, root: Path, users: dict[Path, list[str]]) -> Found | None
     if not _KERNEL.search(text):
         return None
     beside = path.with_suffix(DESCRIBED).is_file()
-    return Found(path=path.relative_to(root).as_posix(), lines=text.count(b"\n") + 1, described=beside, used_by=users.get(path, []))
+    return Found(path=path.relative_to(root).as_posix(), lines=len(text.splitlines()), described=beside, used_by=users.get(path, []))
 
 
 def _users(modules: list[Path], root: Path) -> dict[Path, list[str]]:

@@ -52,7 +52,10 @@ def described(store: Store, id: str, stack: str | None) -> dict[str, Any]:
 
 def _entry(store: Store, entry: Any, current: str | None) -> dict[str, Any]:
     here = store.has_layer(entry.id)
-    metrics = store.layer(entry.id).metrics if here else {}
+    try:
+        metrics = store.layer(entry.id).metrics if here else {}
+    except LaminarError:  # a damaged version of before is no reason not to show this one
+        here, metrics = False, {}
     return {
         "n": entry.n,
         "op": entry.op,

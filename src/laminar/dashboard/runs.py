@@ -15,7 +15,7 @@ import msgspec
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import Event
-from laminar.dashboard.history import History, is_figure, table_of
+from laminar.dashboard.history import LARGEST, UNREADABLE, History, is_figure, table_of
 from laminar.store import locks, records
 from laminar.store.runs import FINISHED
 from laminar.store.store import Store
@@ -119,12 +119,12 @@ def read_run(folder: Path, *, live: bool) -> Run:
     state, why = _state(done is not None, live, last)
     latest: Event = {}
     for event in last:
-        latest |= {name: event[name] for name in ("step", "epoch", "t") if is_figure(event.get(name))}
+        latest |= {name: event[name] for name in ("step", "epoch") if is_figure(event.get(name))}
     figures = record.metrics or next((told for e in reversed(last) if (told := table_of(e, "test"))), {})
     train = record.spec.get("train")
     strategy = train.get("strategy") if isinstance(train, dict) else None
     started = start.get("t") if is_figure(start.get("t")) else None
-    ended = latest.get("t")
+    ended = max((event["t"] for event in last if is_figure(event.get("t"))), default=None)
     return Run(
         run=folder.name,
         stack=record.stack or about.get("stack"),
@@ -177,7 +177,7 @@ def news(history: History, seen: Seen | None) -> dict[str, Any] | None:
 def _about(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE):
         return {}
 
 
@@ -185,7 +185,7 @@ def _finished(path: Path) -> _Finished | None:
     try:
         content = records.read_body(path)
         return None if content is None else _FINISHED.decode(content)
-    except (LaminarError, OSError, msgspec.DecodeError):
+    except (LaminarError, OSError, *UNREADABLE):
         return _Finished()  # damaged, but it was there
 
 
@@ -219,7 +219,7 @@ def _ends(path: Path, tested: bool) -> tuple[list[Event], list[Event]]:
 def _event(line: bytes) -> Event | None:
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
 
 
@@ -232,4 +232,4 @@ def _facts(path: Path) -> tuple[int, int]:
 
 
 def _whole(value: Any) -> int | None:
-    return int(value) if is_figure(value) else None
+    return int(value) if is_figure(value) and abs(value) < LARGEST else None

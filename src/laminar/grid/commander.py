@@ -76,10 +76,10 @@ class Commander:
         self._http.close()
 
     def get(self, path: str) -> Any:
-        return msgspec.json.decode(self._send("GET", path).content)
+        return self._told(self._send("GET", path))
 
     def post(self, path: str, body: Any = None) -> Any:
-        return msgspec.json.decode(self._send("POST", path, b"" if body is None else msgspec.json.encode(body)).content)
+        return self._told(self._send("POST", path, b"" if body is None else msgspec.json.encode(body)))
 
     def put_file(self, data: bytes) -> None:
         self._send("PUT", "/v1/admin/files", data)
@@ -97,6 +97,12 @@ class Commander:
 
     def tested(self, name: str, number: int, metrics: dict[str, float]) -> None:
         self._send("PUT", f"/v1/admin/runs/{name}/versions/{number}", msgspec.json.encode({"metrics": metrics}))
+
+    def _told(self, response: httpx.Response) -> Any:
+        try:
+            return msgspec.json.decode(response.content)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise LaminarError("L501", f"{self.url} answers, but is no grid: {error}", hint="--on grid://HOST:8787") from error
 
     def _send(self, method: str, path: str, body: bytes = b"") -> httpx.Response:
         try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from laminar.dashboard.layer_detail import detail
 from laminar.experiments.files import folder_of
 from laminar.plan.kept_plans import answer, keep, place
 from laminar.store.store import Store
@@ -71,6 +74,15 @@ def test_layers_side_by_side(visitor: Visitor) -> None:
     assert visitor.get("/api/compare/judged", both).json()["error"]["code"] == "L008", "no data is named"
 
 
+def test_a_damaged_version_of_before_does_not_hide_the_layer(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / ".laminar")
+    old, new = sample_layer(store, seed=1), sample_layer(store, seed=2)
+    store.layout.layer(old.id).write_bytes(b"{}")
+    told = detail(None, Store.open(tmp_path / ".laminar"), "digits/head", None)
+    assert told["layer"]["id"] == new.id
+    assert [(entry["id"], entry["here"]) for entry in told["log"]] == [(new.id, True), (old.id, False)]
+
+
 def test_plans_kept_missing_and_damaged(visitor: Visitor) -> None:
     layers = {one["layer"]: one for one in visitor.get("/api/plan").json()["layers"]}
     assert layers["head"]["in_stack"] and layers["head"]["best"].startswith("pipeline:") and layers["gone"]["error"]
@@ -115,10 +127,33 @@ def test_a_trial_that_ends_is_seen_at_once(visitor: Visitor, folder: Path) -> No
 
 
 def test_no_grid_is_said_with_the_command_and_its_script_is_given(visitor: Visitor) -> None:
-    error = visitor.get("/api/grid").json()["error"]
+    answer = visitor.get("/api/grid")
+    error = answer.json()["error"]
     assert error["code"] == "L501" and "laminar grid serve" in error["hint"]
+    assert answer.status == 200, "there being none is no failure: the console of a page that asks again and again stays empty"
     assert "export function nodes" in visitor.get("/grid/view.js").text
     assert visitor.get("/grid/view.css").headers["content-type"].startswith("text/css")
+
+
+class _AnyPage(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<!doctype html>")
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_a_grid_that_was_named_and_is_none_is_a_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINAR_GRID_TOKEN", "x")
+    with HTTPServer(("127.0.0.1", 0), _AnyPage) as site:
+        thread = threading.Thread(target=site.handle_request)
+        thread.start()
+        with serving(folder, grid=f"http://127.0.0.1:{site.server_port}") as dashboard:
+            answer = Visitor(dashboard).enter().get("/api/grid")
+        thread.join(20)
+    assert answer.status == 422 and answer.json()["error"]["code"] == "L501" and "is no grid" in answer.json()["error"]["message"]
 
 
 def test_kernels_are_those_of_the_project_only(visitor: Visitor, folder: Path) -> None:

@@ -113,6 +113,8 @@ def test_a_change_needs_origin_and_token_and_json(page):
     assert page.post("/api/stack/tag", b"id=abcd", content_type="application/x-www-form-urlencoded").status == 415
     assert page.post("/api/stack/tag", b"{").status == 400
     assert page.post("/api/stack/tag", b"[1]").status == 400
+    assert page.post("/api/stack/tag", b'{"id": "\xff"}').status == 400
+    assert page.post("/api/stack/tag", b'{"id": ' + b"[" * 60_000).status == 400
     assert page.post("/api/stack/tag", b'{"id": "' + b"a" * 100_000 + b'"}').status == 413
     assert page.post("/api/stack/tag", body).status in (404, 422), "through the gate: there is no store"
 

@@ -41,6 +41,7 @@ def test_kernels_are_found_with_who_reads_them_and_others_are_not(tmp_path: Path
     (tmp_path / ".venv" / "hidden.c").write_text(LEAKY)
     (tmp_path / "broken.py").write_text("def kernel(:\n")
     assert [(one.path, one.used_by) for one in kernels(tmp_path)] == [("leaky.c", ["nets.py"]), ("parts/leaky.c", [])]
+    assert {one.lines for one in kernels(tmp_path)} == {len(LEAKY.splitlines())}
     assert kernel_path(tmp_path, "parts/leaky.c").read_text() == LEAKY
     for name in ("../leaky.c", "/etc/passwd", "tool.c", ".venv/hidden.c", ""):
         with pytest.raises(LaminarError, match="no kernel"):

@@ -13,7 +13,8 @@ import pytest
 from laminar.core.events import EventLog
 from laminar.dashboard.curves import curves, shares
 from laminar.dashboard.history import CHUNK, Histories, History
-from laminar.dashboard.runs import news
+from laminar.dashboard.pages.runs import _csv as as_csv
+from laminar.dashboard.runs import news, read_run
 
 
 def step(n: int, **more) -> dict:
@@ -74,6 +75,10 @@ def test_a_half_line_waits_for_its_end(path):
         b'{"event": "step", "step": {"a": 1}\n',
         b"[" * 100_000 + b"\n",
         b'{"event":"step","step":1' + b"\n",
+        b'{"event":"note","why":"\xff"}\n',
+        b'{"event":"note","why":"\\ud800"}\n',
+        b'{"event":"note","why":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
+        b'{"event":"step"},{"event":"note"}\n',
     ],
 )
 def test_a_damaged_line_is_counted_and_passed_over(path, garbage):
@@ -83,6 +88,34 @@ def test_a_damaged_line_is_counted_and_passed_over(path, garbage):
     assert history.damaged == 1
     assert history.column("step").tolist() == [0.0, 1.0]
     assert len(history.others) == 2
+    assert read_run(path.parent, live=False).epoch == 0, "the list of runs reads it too"
+
+
+def test_two_halves_that_would_be_one_line_are_two_damaged_ones(path):
+    write(path, START, b'{"event":"note","why":"a\n', b'b"}\n', step(0))
+    history = History(path)
+    history.refresh()
+    assert (history.damaged, history.steps, history.others) == (2, 1, [START])
+
+
+def test_what_is_json_but_not_what_is_expected_is_drawn_around(path, tmp_path):
+    """Each of these was once an answer 500, or a warning."""
+    workers = [step(n, worker=n % 2) for n in range(8)]
+    odd = {"test": [1], "train": "x", "team": {"rounds": 3, "missing": {"0": "x", "1": None}}, "shares": [None, "a"], "bytes": "x"}
+    write(path, START, *workers, step(8, worker=1e300, t=10**400), step(9, worker=-1), epoch(0, **odd), epoch(1))
+    (tmp_path / "run.json").write_bytes(b'{"layer": "\xff"}')
+    history = History(path)
+    history.refresh()
+    drawn = {(s.chart, s.name) for s in curves(history, "time", 100)}
+    assert {("accuracy", "test"), ("gradients_by_worker", "worker 1")} <= drawn
+    assert [row["part"] for row in shares(history)] == [0.5, 0.5]
+    assert as_csv(history).splitlines()[-1].endswith(",64.0,0.5,0.4,0.8")
+    told = read_run(tmp_path, live=False)
+    assert (told.layer, told.epoch) == (None, 1)
+    write(path, {"event": "note", "t": 10**400, "step": 1e300, "epoch": 1})
+    write(path, {"event": "note", "t": 1.0})
+    told = read_run(tmp_path, live=False)
+    assert (told.step, told.last) == (None, 1019.5) and history.refresh() and history.last == 1019.5
 
 
 def test_figures_that_json_has_no_word_for(path):

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from laminar.core.errors import LaminarError
-from laminar.dashboard.answer import get
+from laminar.dashboard.answer import get, problem
 from laminar.dashboard.context import Context
 from laminar.grid.extra import need_grid
 
@@ -18,12 +18,17 @@ LOOKS: Final = {"status": "/v1/status", "nodes": "/v1/nodes", "rounds": "/v1/rou
 
 
 def routes(context: Context) -> list[Route]:
-    def told(request: Request) -> dict[str, Any]:  # noqa: ARG001
-        """Everything that is shown, and where it comes from; L501 where there is no grid."""
+    def told(request: Request) -> dict[str, Any] | Response:  # noqa: ARG001
+        """Everything that is shown, and where it comes from; L501 where there is no grid, which is no failure if none was named."""
         need_grid()
         from laminar.grid.commander import commander_of
 
-        commander = commander_of(_folder(context), context.grid)
+        try:
+            commander = commander_of(_folder(context), context.grid)
+        except LaminarError as error:
+            if context.grid is not None or error.code != "L501":
+                raise
+            return problem(error.code, error.message, error.hint, status=200)
         try:
             return {"url": commander.url, **{name: commander.get(path) for name, path in LOOKS.items()}}
         finally:

@@ -15,7 +15,7 @@ from laminar.core.errors import LaminarError
 from laminar.dashboard.answer import get
 from laminar.dashboard.context import Context
 from laminar.dashboard.curves import AXES, Axis, curves, shares
-from laminar.dashboard.history import FIELDS, History
+from laminar.dashboard.history import FIELDS, History, table_of
 from laminar.dashboard.runs import history_of
 
 POINTS: Final = (50, 700, 5000)  # of a series: least, usual, most
@@ -77,13 +77,13 @@ def _csv(history: History) -> str:
         ["step", *("" if math.isnan(v) else f"{v:.10g}" if v != v // 1 else int(v) for v in row)] for row in zip(*columns, strict=True)
     )
     for e in epochs:
-        figures = [(e.get(side) or {}).get(name, "") for side, name in sides]
+        figures = [table_of(e, side).get(name, "") for side, name in sides]
         writer.writerow(["epoch", *(e.get(name, "") for name in FIELDS), e.get("samples_per_second", ""), *figures])
     return out.getvalue()
 
 
 def _names(epochs: list[dict[str, Any]], side: str) -> list[str]:
-    return list(dict.fromkeys(str(name) for e in epochs if isinstance(e.get(side), dict) for name in e[side]))
+    return list(dict.fromkeys(str(name) for e in epochs for name in table_of(e, side)))
 
 
 def _number(text: str | None, otherwise: Any) -> Any:

@@ -42,6 +42,8 @@ async function show() {
     return;
   }
   for (const link of nav.children) link.dataset.page === name ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
+  const current = nav.querySelector("[aria-current]");
+  if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;  // where not all of them fit
   document.title = `${page?.title ?? "Not found"} · Laminar`;
   try { cleanUp?.(); } catch (error) { console.warn(error); }
   cleanUp = null;
@@ -52,6 +54,7 @@ async function show() {
     const module = await page.load();
     if (turn !== showing) return;
     clear(main).append(fresh);
+    scrollTo(0, 0);
     const done = await module.show(fresh, {path, query}, tools);
     if (turn === showing) cleanUp = done; else done?.();
   } catch (error) {

@@ -2,7 +2,7 @@
 
 const EVERY = 2000;
 
-export async function show(main, params, {el, put, api, clear, command, trouble, Trouble}) {
+export async function show(main, params, {el, put, api, clear, command, trouble, Trouble, session}) {
   const when = el("span", {class: "mute", role: "status"}, "asking …");
   const style = el("link", {rel: "stylesheet", href: "/grid/view.css"});
   const styled = new Promise(done => { style.addEventListener("load", done); style.addEventListener("error", done); });
@@ -20,6 +20,7 @@ export async function show(main, params, {el, put, api, clear, command, trouble,
   async function look() {
     try {
       const told = await api("/api/grid");
+      if (told.error) throw new Trouble(told.error);
       view ??= await import("/grid/view.js");
       await styled;  // nothing is drawn that would move when its style comes
       if (ended) return;
@@ -35,7 +36,7 @@ export async function show(main, params, {el, put, api, clear, command, trouble,
       if (ended) return;
       if (!(error instanceof Trouble)) throw error;
       when.textContent = "";
-      if (parts) { parts.all.classList.add("stale"); when.textContent = `no answer: ${error.message}`; } else if (error.code === "L501") clear(body).append(nothing(error));
+      if (parts) { parts.all.classList.add("stale"); when.textContent = `no answer: ${error.message}`; } else if (error.code === "L501" && !session?.grid) clear(body).append(nothing(error));
       else clear(body).append(trouble(error));
     } finally { if (!ended) timer = setTimeout(look, document.hidden ? 5 * EVERY : EVERY); }
   }

@@ -71,7 +71,7 @@ export async function show(main, params, tools) {
   }
 
   function about(r) {
-    if (r.state === "live") return `${r.stack ?? ""} · ${format.count(r.step ?? 0)} of ${format.count(r.steps ?? 0)} steps`;
+    if (r.state === "live") return `${r.stack ?? ""} · ${r.steps ? `${format.count(r.step ?? 0)} of ${format.count(r.steps)} steps` : "starting"}`;
     if (r.state === "ended") return r.last ? `${r.why}; last seen ${format.ago(r.last, now)}` : r.why;
     return [r.strategy, r.seconds !== null ? format.seconds(r.seconds) : null, r.state === "finished" ? null : r.why].filter(Boolean).join(" · ");
   }

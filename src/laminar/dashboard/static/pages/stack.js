@@ -89,6 +89,10 @@ export async function show(main, params, tools) {
     for (const layer of mine) { const state = known.get(layer.ref)?.state; if (state) counts[state] = (counts[state] ?? 0) + 1; }
     const saved = [...known.values()].reduce((all, each) => all + each.saved, 0), todo = (counts.stale ?? 0) + (counts.never ?? 0);
     const added = told.layers.reduce((all, layer) => all + layer.added, 0);
+    if (!told.file) {  // nothing says what a build would do
+      clear(summary).append(...told.layers.length ? [fact(told.layers.length, told.layers.length === 1 ? "layer kept" : "layers kept"), fact(format.bytes(added), "of tensors kept")] : []);
+      return;
+    }
     clear(summary).append(
       fact(mine.length, mine.length === 1 ? "layer" : "layers"),
       fact(known.size ? counts.built ?? 0 : "…", "up to date"),
