@@ -231,6 +231,9 @@ def test_quick_is_smaller_and_says_so(file: StackFile) -> None:
     assert small.budget.hours * 3600 <= 60
     assert {one.limit for one in stack.spec.data.values()} == {1000}
     assert len(notes) == 3
+    assert notes[-1].startswith("2 repeats instead of 7, ")
+    _, _, notes = quicker(Sweep(name="x", axes={"batch": [8]}, repeats=1), file)
+    assert notes[-1].startswith("no warm-up")
 
 
 def test_values_in_words() -> None:
