@@ -71,4 +71,6 @@ def _show(one: Answer, shown: Summary) -> None:
 
 
 def _cell(cell: Cell) -> str:
+    if isinstance(cell, int):  # epochs and workers are counted: 1, not 1.0000
+        return f"{cell:,}"
     return cell if isinstance(cell, str) else "-" if cell is None else number(cell)

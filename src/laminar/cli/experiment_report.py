@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import Json, print_json, say
+from laminar.core.errors import LaminarError
 from laminar.stack.project import open_project
 
 
@@ -33,6 +34,8 @@ def run(
 
     store = open_project().look_at_store()
     page = html or Path(f"{name}.html")
+    if not page.name:  # "." and "/" have no name that others could be called like
+        raise LaminarError("L008", f"--html {page} is a folder, but must be a file", hint=f"--html {page / name}.html")
     folder = page.with_suffix("") if page.suffix else page.with_name(f"{page.name}-files")
     others = pdf or csv or png or svg
     written = write_report(

@@ -63,11 +63,16 @@ def relative(figure: Figure | None) -> str:
     mark = {"inside the noise": f" {NOISE}", "too few repeats": f" {FEW}"}.get(figure.verdict, "")
     if figure.percent is not None:
         between = figure.percent_interval
-        return f"{figure.percent:.1f}" + (f" [{between.low:.1f}, {between.high:.1f}]" if between else "") + mark
+        return _percent(figure.percent) + (f" [{_percent(between.low)}, {_percent(between.high)}]" if between else "") + mark
     if figure.difference is not None:
         between = figure.difference_interval
         return f"{figure.difference:+.4f}" + (f" [{between.low:+.4f}, {between.high:+.4f}]" if between else "") + mark
     return "-"
+
+
+def _percent(value: float) -> str:
+    """A loss that ran away must not make the column as wide as its digits."""
+    return f"{value:.1f}" if abs(value) < 1e5 else number(value)
 
 
 def _legend(summary: Summary) -> str:

@@ -264,4 +264,6 @@ def _value(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, float) and len(repr(value)) > 10:  # nobody wrote it: a search proposes 17 digits; settings keep them all
+        return f"{value:.6g}"
     return _kind(value)

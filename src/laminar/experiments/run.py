@@ -71,6 +71,10 @@ def run(
             f"{at_once} trials at once, but time is measured: they would slow each other down",
             hint="timed = false in the sweep, or one",
         )
+    if sweep.search is not None:
+        from laminar.experiments.search import need_optuna
+
+        need_optuna()  # before anything is written: no experiment without trials is left behind
     with files.running(store, description.name):
         described = begin(store, description)
         go = _Go(described, sweep, file, store, emit, on, clock)

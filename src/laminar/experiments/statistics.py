@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from laminar.core.figures import many
 from laminar.experiments.axes import told
 from laminar.experiments.intervals import LEVEL, Interval, compare, difference, of_median, ratio
 from laminar.experiments.measures import MEASURES, measure_of
@@ -186,9 +187,9 @@ def _quartiles(values: list[float]) -> tuple[float, float]:
 def _notes(description: Description, trials: Sequence[Trial], rows: Sequence[Row], measures: Sequence[str]) -> list[str]:
     found = []
     if busy := sum(row.busy for row in rows):
-        found.append(f"{busy} counted trials ran while others took more than {BUSY:.0%} of a core: take their times with care")
+        found.append(f"{many(busy, 'counted trial')} ran while others took more than {BUSY:.0%} of a core: take their times with care")
     if again := sum(row.not_counted for row in rows):
-        found.append(f"{again} trials ran on a busy machine, or went on from a checkpoint, and are not counted")
+        found.append(f"{many(again, 'trial')} ran on a busy machine, or went on from a checkpoint: not counted")
     if "time_to_target" in measures or "steps_to_target" in measures:
         for row in rows:
             reached = max((row.figures[one].n for one in ("time_to_target", "steps_to_target") if one in row.figures), default=0)

@@ -12,6 +12,7 @@ import msgspec
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
+from laminar.core.figures import many
 from laminar.core.nearest import did_you_mean
 from laminar.experiments.axes import path_of, plain_name, put, told
 from laminar.experiments.record import Axis, Description, Published, Variant
@@ -249,7 +250,8 @@ def quicker(sweep: Sweep, file: StackFile) -> tuple[Sweep, StackFile, list[str]]
             table["limit"] = QUICK_SAMPLES
             notes.append(f"data.{name} is limited to {QUICK_SAMPLES:,} training samples")
     repeats = min(sweep.repeats, QUICK_REPEATS)
-    notes.append(f"{repeats} repeats instead of {sweep.repeats}, no warm-up, and {QUICK_SECONDS:.0f} seconds at most")
+    fewer = f"{many(repeats, 'repeat')} instead of {sweep.repeats}, " if repeats < sweep.repeats else ""
+    notes.append(f"{fewer}no warm-up, and {QUICK_SECONDS:.0f} seconds at most")
     hours = min(sweep.budget.hours or math.inf, QUICK_SECONDS / 3600)
     quick = msgspec.structs.replace(
         sweep,

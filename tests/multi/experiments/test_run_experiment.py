@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -240,6 +241,14 @@ def test_search_proposes_and_resumes(lab: Lab) -> None:
     assert more[:3] == first
     assert len({one.variant for one in more}) == 4
     assert len(summary(files.read_description(lab.store, "x"), more).rows) == 4
+
+
+def test_a_search_without_optuna_leaves_nothing_behind(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(LaminarError, match="Optuna") as caught:
+        lab.run(search=Search(ranges={"lr": Range(low=1e-3, high=1e-1)}, trials=2))
+    assert caught.value.code == "L011"
+    assert files.names(lab.store) == []
 
 
 def test_gc_keeps_trials_until_the_experiment_is_removed(lab: Lab) -> None:

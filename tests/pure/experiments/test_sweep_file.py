@@ -231,6 +231,9 @@ def test_quick_is_smaller_and_says_so(file: StackFile) -> None:
     assert small.budget.hours * 3600 <= 60
     assert {one.limit for one in stack.spec.data.values()} == {1000}
     assert len(notes) == 3
+    assert notes[-1].startswith("2 repeats instead of 7, ")
+    _, _, notes = quicker(Sweep(name="x", axes={"batch": [8]}, repeats=1), file)
+    assert notes[-1].startswith("no warm-up")
 
 
 def test_values_in_words() -> None:
@@ -238,6 +241,8 @@ def test_values_in_words() -> None:
     assert told("cores", 4) == "4 workers"
     assert told("samples", 10_000) == "10,000 samples"
     assert told("layer.head.train.lr", 0.01) == "head.lr 0.01"
+    assert told("lr", 0.004430375245218269) == "lr 0.00443038"
+    assert told("lr", 0.00012345) == "lr 0.00012345"
     assert told("strategy", {"kind": "downpour", "workers": 6}) == "downpour(workers=6)"
     assert told("nesterov", True) == "nesterov true"
     assert told("hidden", [8, 8]) == "hidden [8, 8]"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from laminar.cli import experiment_report
 from laminar.core.errors import LaminarError
 from laminar.experiments.files import append_trial, read_trials, write_description
 from laminar.experiments.report import write_report
@@ -61,6 +62,14 @@ def test_a_folder_in_the_way_is_refused(store: Store, tmp_path: Path) -> None:
     with pytest.raises(LaminarError, match="is a file") as caught:
         write_report(store, "one", csv=tmp_path / "taken")
     assert caught.value.code == "L008"
+
+
+@pytest.mark.parametrize("path", [".", "/"])
+def test_a_path_without_a_name_is_refused(path: str) -> None:
+    with pytest.raises(LaminarError, match="is a folder") as caught:
+        experiment_report.run("one", html=Path(path), pdf=True)
+    assert caught.value.code == "L008"
+    assert caught.value.hint.endswith("one.html")
 
 
 @pytest.mark.parametrize(("library", "asked"), [("matplotlib", "html"), ("fpdf", "pdf")])
