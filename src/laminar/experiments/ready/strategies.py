@@ -11,7 +11,7 @@ from laminar.experiments.ready.studies import GRADIENTS
 
 BATCH: Final = 256
 RATE: Final = 0.002
-# Asynchronous gradients have a rate of their own: that of one process is applied by every worker (docs/explanation-parallel-training.md).
+# Asynchronous gradients have a rate of their own: that of one process is applied by every worker (explanation-parallel-training.md).
 WAYS: Final[dict[str, dict[str, Any]]] = {
     "solo": {"strategy": "solo"},
     "sync": {"strategy": {"kind": "sync", "workers": 2}},
