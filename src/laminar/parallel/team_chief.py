@@ -104,8 +104,7 @@ def _attempt(job: Job, ways: Ways, size: int, description: Description, emit: Em
                             lost = lost or f"{member.name} was not heard of for {ways.timeout:g} seconds"
                             member.kill()
                 except KeyboardInterrupt:
-                    # where Ctrl-C is ignored (nohup, a shell's &) so do the members: this is a listener who has heard enough
-                    if asked or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+                    if asked:
                         raise
                     asked = True
                     crew.members[0].send(signal.SIGINT)
