@@ -54,6 +54,19 @@ def write_bytes(path: Path, data: bytes, *, tmp: Path | None = None, mode: int =
         file.write(data)
 
 
+def write_unflushed(path: Path, data: bytes) -> None:
+    """Whole or not at all, and gone after a power cut perhaps: for what can be had again, and is written often."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    with explaining_os_errors(path):
+        try:
+            part.write_bytes(data)
+            os.replace(part, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                part.unlink()  # on a full disk it would be in the way of what comes next
+            raise
+
+
 def write_text(path: Path, text: str, *, tmp: Path | None = None) -> None:
     write_bytes(path, text.encode(), tmp=tmp)
 

@@ -87,6 +87,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "L503": "turned away by a grid",
     "L504": "a layer that strangers cannot train",
     "L505": "a grid's database that cannot be used",
+    "L506": "a grid that is served already",
     # training
     "L601": "the loss is not finite",
     "L602": "a frozen tensor changed",

@@ -141,6 +141,10 @@ class Batches:
         batches = min(self.count, max(1, size // max(1, self._gather.row_bytes * most)))
         return batches, min(batches * most, self.samples)
 
+    def rest(self) -> None:
+        """End the thread until an epoch is asked for, if ever."""
+        self._stop()
+
     def close(self) -> None:
         """End the thread and free the buffers. Also done when the batches are forgotten, and at the end of the process."""
         self._closed = True

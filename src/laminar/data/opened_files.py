@@ -61,8 +61,9 @@ _hooked = False
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
-    for listener in _listeners:
-        listener.hear(event, args)
+    if _listeners:  # nobody listens, or the interpreter is ending and has already taken the list away: a hook outlives its module
+        for listener in _listeners:
+            listener.hear(event, args)
 
 
 @contextlib.contextmanager

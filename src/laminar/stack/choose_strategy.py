@@ -37,12 +37,14 @@ def with_strategy(
     elastic: bool = False,
     fewest: int | None = None,
     compress: str | None = None,
+    evaluator: bool = False,
 ) -> StackFile:
     """The same stack, trained so. Workers alone mean sync where no strategy is written."""
     name, settings = split_words("--strategy", strategy, [*BY_NAME, AUTO]) if strategy is not None else (None, {})
     settings |= {"workers": workers} if workers is not None else {}
     settings |= {"elastic": True} if elastic else {}
     settings |= {"fewest": fewest} if fewest is not None else {}
+    settings |= {"evaluator": True} if evaluator else {}
     if compress is not None:
         small, more = split_words("--compress", compress, COMPRESSIONS)
         _check_keys(f"--compress {small}", more, type(compression.compression(small)))  # type: ignore[arg-type]
@@ -69,7 +71,7 @@ def with_strategy(
             ) from None
         layers.append(msgspec.structs.replace(layer, train=train))
     if not chosen:
-        given = "--compress" if compress is not None else "--elastic"
+        given = "--compress" if compress is not None else "--evaluator" if evaluator else "--elastic"
         raise LaminarError(
             "L008",
             f"{given} is for several workers, and every layer of {file.path.name} is trained by one",

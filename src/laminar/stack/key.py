@@ -12,6 +12,7 @@ import functools
 import importlib.util
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,20 @@ from laminar.stack.read import StackFile
 from laminar.stack.specs import LayerSpec
 
 FORMAT = 1
+Code = Callable[[str, Path, str], dict[str, str]]  # as code_of
 
 
-def inputs_of(file: StackFile, layer: LayerSpec, parent: str | None, fingerprints: Path) -> dict[str, Any]:
-    """The inputs of a layer's key, given the id of its parent. Reads sources and stats data files; imports no torch."""
-    name = layer.name
-    model = None
-    if layer.model is not None:
-        model = factory_inputs(layer.model, layer.args, file.root, file.where_layer(name, "model"))
+def inputs_of(file: StackFile, layer: LayerSpec, parent: str | None, fingerprints: Path, *, code: Code | None = None) -> dict[str, Any]:
+    """The inputs of a layer's key, given the id of its parent. Reads sources and stats data files; imports no torch.
+
+    `code`: for who asks of many variants at once, `code_of` with a memory.
+    """
+    name, code = layer.name, code or code_of
+
+    def made(factory: str, args: dict[str, Any], *at: str) -> dict[str, Any]:
+        return {"factory": factory, "args": normalised(args), "code": code(factory, file.root, file.where_layer(name, *at))}
+
+    model = None if layer.model is None else made(layer.model, layer.args, "model")
     data = file.spec.data[layer.data]
     try:
         content = fingerprint(data, file.root, fingerprints)
@@ -45,10 +52,7 @@ def inputs_of(file: StackFile, layer: LayerSpec, parent: str | None, fingerprint
         "parent": parent,
         "model": model,
         "freeze": sorted(set(layer.freeze)),
-        "replace": {
-            path: factory_inputs(to.model, to.args, file.root, file.where_layer(name, "replace", path))
-            for path, to in sorted(layer.replacements().items())
-        },
+        "replace": {path: made(to.model, to.args, "replace", path) for path, to in sorted(layer.replacements().items())},
         "data": content,
         "train": layer.train.key_fields(),
         "environment": environment(file.spec.stack.environment),
@@ -57,10 +61,6 @@ def inputs_of(file: StackFile, layer: LayerSpec, parent: str | None, fingerprint
 
 def key_of(inputs: dict[str, Any]) -> str:
     return digest.of_json(inputs)
-
-
-def factory_inputs(factory: str, args: dict[str, Any], root: Path, where: str) -> dict[str, Any]:
-    return {"factory": factory, "args": normalised(args), "code": code_of(factory, root, where)}
 
 
 def code_of(factory: str, root: Path, where: str) -> dict[str, str]:

@@ -43,6 +43,7 @@ class Description:
     layer: str
     parent: str | None
     run: str
+    features: tuple[str, ...] = ()  # kept ones that it trains on, in the store of whoever builds
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -51,6 +52,7 @@ class Description:
             "layer": self.layer,
             "parent": self.parent,
             "run": self.run,
+            "features": list(self.features),
         }
 
     def with_recipe(self, recipe: Recipe) -> Description:
@@ -60,7 +62,7 @@ class Description:
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Description:
-        return cls(StackFile.from_json(told), Path(told["store"]), told["layer"], told["parent"], told["run"])
+        return cls(StackFile.from_json(told), Path(told["store"]), told["layer"], told["parent"], told["run"], tuple(told["features"]))
 
     def open(self) -> Job:
         """In a worker. The route is the one that the process that builds has taken."""

@@ -30,7 +30,7 @@ def resolve(file: StackFile, store: Store, layer: LayerSpec, parent: str | None,
         return resolve_ref(store, parent, file.spec.stack.name)
     except LaminarError as error:
         if error.code == "L006":
-            names = [*[x.name for x in file.spec.layer], *store.refs.names(), *store.refs.tags()]
+            names = [*[x.name for x in file.spec.layer], *store.refs.names(), *store.refs.tags(damaged=False)]
             raise LaminarError(
                 "L006",
                 f"{where}: layer '{layer.name}' stands on '{masked_text(parent)}', which is no layer of this file, tag, ref or id; "

@@ -26,7 +26,7 @@ def push(project: Project, store: Store, remote: str, ref: str, *, check: bool =
     manifest = store.layer(id)
     name = ref_name(store, ref, project.stack)
     names = [name or f"{manifest.stack}/{manifest.name}"]
-    if ref in store.refs.tags():
+    if store.refs.tagged(ref):
         names = [ref]
     with open_remote(project, store, remote) as place:
         return push_layer(store, place, id, names, check=check, progress=progress)

@@ -32,7 +32,7 @@ def describe(store: Store, ref: str, stack: str | None) -> dict[str, Any]:
     plain["spec"] = record.spec if record else None
     plain["data"] = record.data if record else None
     plain["refs"] = [name for name in store.refs.names() if store.refs.get(name) == manifest.id]
-    plain["tags"] = [name for name, id in store.refs.tags().items() if id == manifest.id]
+    plain["tags"] = [name for name, id in store.refs.tags(damaged=False).items() if id == manifest.id]
     return plain
 
 

@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
-
-import msgspec
+from typing import Any, Final
 
 from laminar.core import atomic
 from laminar.core.clock import Clock
@@ -44,6 +42,7 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
 
 
+CLUSTER: Final = ("L406", "L407", "L408")  # what is wrong with it, not with what is written
 Train = Callable[[Job, Description, Emit], Trained]
 
 
@@ -64,7 +63,7 @@ def train_layer(
     folder = runs.begin(store, run)
     with store.lease(runs=[run]) as lease:
         folder.mkdir(parents=True, exist_ok=True)
-        atomic.write_bytes(folder / "run.json", msgspec.json.encode({"stack": file.spec.stack.name, "layer": layer.name, "key": step.key}))
+        runs.tell_about(folder, _about(file, step))
         made = make(file, store, layer, step.parent, data)
         _same_code(step, made.steps)
         prepared = prepare_job(file, store, layer, made, data, folder, emit=emit, clock=clock)
@@ -73,8 +72,11 @@ def train_layer(
         if isinstance(kept, KeptFeatures):
             lease.add(features=kept.fkeys)
         try:
-            trained = (how or _train)(job, Description(file, store.root, layer.name, step.parent, run), emit)
+            features = kept.fkeys if isinstance(kept, KeptFeatures) else ()
+            trained = (how or _train)(job, Description(file, store.root, layer.name, step.parent, run, features), emit)
         except LaminarError as error:
+            if error.code in CLUSTER:  # no line of the stack file would be another on a cluster that works
+                raise LaminarError(error.code, f"layer {layer.name}: {error.message}", hint=error.hint) from error
             raise located(error, where, f"layer {layer.name}") from error
         about = About(
             stack=file.spec.stack.name,
@@ -122,6 +124,18 @@ def train_layer(
         checkpoint.remove(folder)
         spent |= {"training": trained.seconds, "keeping": clock.monotonic() - start}
     return Outcome(manifest.id, trained.metrics, spent, kept.summary(), manifest.notes)
+
+
+def _about(file: StackFile, step: Step) -> dict[str, Any]:
+    """What a run under way is; the record of the build, which says it too, is written when it is done."""
+    return {
+        "stack": file.spec.stack.name,
+        "layer": step.layer.name,
+        "key": step.key,
+        "parent": step.parent,
+        "strategy": strategy(step.layer.train.strategy).kind,
+        "spec": layer_as_written(file, step.layer.name),
+    }
 
 
 def _train(job: Job, description: Description, emit: Emit) -> Trained:

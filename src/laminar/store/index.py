@@ -21,6 +21,7 @@ from typing import Final, final
 
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
+from laminar.core.places import BINARY
 
 Signature = tuple[int, int, int, int]
 _ENTRY: Final = struct.Struct("<32s4qI4x")  # digest, signature, CRC of the 64 bytes before it
@@ -61,7 +62,7 @@ class Index:
             self._known.update(new)
             data = b"".join(_packed(key, seen) for key, seen in new.items())
             with contextlib.suppress(OSError):
-                fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+                fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | BINARY, 0o644)
                 try:
                     torn = os.fstat(fd).st_size % _ENTRY.size  # a writer died in the middle
                     os.write(fd, bytes(_ENTRY.size - torn) + data if torn else data)

@@ -6,6 +6,7 @@ A lock keeps two processes from doing the same thing. A lease tells gc what a li
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import time
@@ -72,9 +73,29 @@ def is_free(path: Path) -> bool:
     lock = _file_lock(path)
     try:
         lock.acquire(blocking=False)
-    except (Timeout, PermissionError):
+    except Timeout:
         return False
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        return _free_for_readers(path)
     lock.release()
+    return True
+
+
+def _free_for_readers(path: Path) -> bool:
+    """Of a file that may be read only. Whoever holds it holds it alone, so a lock that readers share tells as much."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return False
+    try:
+        with open(path, "rb") as file:  # closing it gives the lock back
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
     return True
 
 

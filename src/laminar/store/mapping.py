@@ -15,6 +15,8 @@ from typing import Final
 
 import numpy as np
 
+from laminar.core.places import read_into
+
 SMALL: Final = 64 << 10
 """Files up to this size are read: cheaper than a map."""
 
@@ -58,7 +60,7 @@ def private(fd: int, size: int) -> memoryview:
         small = bytearray(size)
         done = 0
         while done < size:
-            got = os.preadv(fd, [memoryview(small)[done:]], done)
+            got = read_into(fd, memoryview(small)[done:], done)
             if got == 0:
                 raise OSError(f"the file ended after {done} of {size} bytes")
             done += got

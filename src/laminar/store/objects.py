@@ -21,6 +21,7 @@ from laminar.core import atomic, digest
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.errors import LaminarError
 from laminar.core.permission import refusal
+from laminar.core.places import BINARY
 from laminar.store.index import Index, Signature, signature
 from laminar.store.layout import Layout
 
@@ -99,7 +100,7 @@ class Objects:
         from laminar.store import mapping  # numpy: not needed to look at refs
 
         try:
-            fd = os.open(f"{self._root}{name[:2]}/{name[2:]}", os.O_RDONLY)
+            fd = os.open(f"{self._root}{name[:2]}/{name[2:]}", os.O_RDONLY | BINARY)
         except FileNotFoundError:
             raise self._missing(name) from None
         except PermissionError as error:
@@ -162,7 +163,7 @@ class Objects:
                 with open(temp, "wb", buffering=0) as file:
 
                     def place(name: str) -> None:
-                        os.fchmod(file.fileno(), 0o444)
+                        os.chmod(file.fileno() if os.chmod in os.supports_fd else temp, 0o444)
                         os.fsync(file.fileno())
                         self._rename(temp, name)
                         self.index.add([(name, signature(os.fstat(file.fileno())))])
@@ -179,7 +180,7 @@ class Objects:
     def write_aside(self, temp: Path, *parts: bytes | memoryview, sync: bool = False) -> None:
         """Write a new temporary file while the system puts it on disk; `sync` waits until it is. `settle` makes it an object."""
         with atomic.explaining_os_errors(temp):
-            fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
+            fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o444)
             try:
                 write_all(fd, *parts)
                 if sync:
@@ -254,7 +255,7 @@ def _first(parts: list[memoryview], size: int) -> list[memoryview]:
 
 
 def sync_file(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
+    fd = os.open(path, os.O_RDONLY | BINARY)
     try:
         os.fsync(fd)
     finally:

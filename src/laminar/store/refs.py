@@ -7,6 +7,7 @@ whole has done nothing, one killed after it has done everything. A ref file that
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -18,6 +19,7 @@ from laminar.core.clock import Clock
 from laminar.core.digest import short
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
+from laminar.core.places import BINARY, write_at
 from laminar.store import records, reflog
 from laminar.store.layout import TAGS, Layout, unquoted
 from laminar.store.reflog import Entry, State, Undo
@@ -55,7 +57,7 @@ class Refs:
         log = log_of(self._layout.ref(name))
         read = reflog.parse(_bytes(log))
         if read.bad:
-            raise records.corrupt(log, f"line {read.bad[0]} is damaged")
+            raise self._damaged(self._layout.ref(name), read.bad[0])
         return reflog.replay(read.entries).undo
 
     def log(self, name: str) -> list[Entry]:
@@ -148,16 +150,34 @@ class Refs:
 
         self._append(path, name, choose, why)
 
-    def tags(self) -> dict[str, str]:
-        """Every tag and the id it names."""
-        found = {unquoted(path.stem): self._state(path).id for path in self.files() if path.parent.name == TAGS}
-        return {name: id for name, id in sorted(found.items()) if id is not None}
+    def tags(self, *, damaged: bool = True) -> dict[str, str]:
+        """Every tag and the id it names. L303 when one is damaged; or it is left out, for who asks about others (`damaged=False`)."""
+        found: dict[str, str] = {}
+        for path in (path for path in self.files() if path.parent.name == TAGS):
+            try:
+                if (id := self._state(path).id) is not None:
+                    found[unquoted(path.stem)] = id
+            except LaminarError:
+                if damaged:
+                    raise
+        return dict(sorted(found.items()))
+
+    def tagged(self, name: str) -> str | None:
+        """The id that one tag names; no other is looked at. L303 when it is damaged."""
+        try:
+            return self._state(self._layout.tag(name)).id
+        except UnicodeEncodeError:  # half a character: no file is called so
+            return None
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            return None
 
     def untag(self, name: str) -> None:
         path = self._layout.tag(name)
         with self._lock(_lock_name(self._layout, path)):
             if self._state(path).id is None:
-                raise LaminarError("L006", f"no tag {name}; {did_you_mean(name, self.tags())}", hint="laminar log --tags")
+                raise LaminarError("L006", f"no tag {name}; {did_you_mean(name, self.tags(damaged=False))}", hint="laminar log --tags")
             path.unlink(missing_ok=True)
             log_of(path).unlink(missing_ok=True)
 
@@ -168,7 +188,7 @@ class Refs:
         for path in self.files():
             read = reflog.parse(_bytes(log_of(path)))
             if read.bad:
-                raise records.corrupt(log_of(path), f"line {read.bad[0]} is damaged")
+                raise self._damaged(path, read.bad[0])
             if path.exists():
                 records.read(path)  # L303 when damaged
             yield self.name_of(path), reflog.replay(read.entries), read.entries
@@ -194,6 +214,15 @@ class Refs:
             "L010",
             f"{said}; no earlier layer of {name} is left to go back to",
             hint=f"laminar pull REMOTE {name}@sha256:{id} where a remote has it, or set laminar.toml back and laminar build",
+        )
+
+    def _damaged(self, path: Path, line: int) -> LaminarError:
+        name, log = self.name_of(path), log_of(path)
+        what = f"tag {name}" if path.parent.name == TAGS else name
+        return LaminarError(
+            "L303",
+            f"the history of {what} is damaged: line {line} of {log} is not what was written",
+            hint="laminar verify --repair; until then, name the layer by its id",
         )
 
     def _known(self, name: str) -> Path:
@@ -224,7 +253,7 @@ class Refs:
         if read.bad:
             if cached is not None and cached["log"] >= read.whole:
                 return State(history=tuple(cached["history"]), cursor=cached["cursor"])
-            raise records.corrupt(log, f"line {read.bad[0]} is damaged")
+            raise self._damaged(path, read.bad[0])
         return reflog.replay(read.entries)
 
     def _append(self, path: Path, name: str, choose: Callable[[State], Chosen | None], why: str, first: First | None = None) -> str:
@@ -246,7 +275,7 @@ class Refs:
                     "L305", f"{name} cannot point at {short(id)}: there is no such layer in the store", hint=f"laminar log {name}"
                 )
             if read.bad:
-                raise records.corrupt(log, f"line {read.bad[0]} is damaged")
+                raise self._damaged(path, read.bad[0])
             entry = Entry(n=len(read.entries) + 1, op=op, id=id, was=state.id, time=self._clock.now(), why=why, cursor=cursor)
             if first is not None:
                 first(state, entry)
@@ -264,14 +293,14 @@ def append_line(log: Path, text: bytes, *, whole: int) -> int:
     with atomic.explaining_os_errors(log):
         log.parent.mkdir(parents=True, exist_ok=True)
         new = not log.exists()
-        fd = os.open(log, os.O_WRONLY | os.O_CREAT, 0o644)
+        fd = os.open(log, os.O_WRONLY | os.O_CREAT | BINARY, 0o644)
         try:
             os.ftruncate(fd, whole)
             try:
                 at = whole
                 view = memoryview(text)
                 while view.nbytes:
-                    done = os.pwrite(fd, view, at)
+                    done = write_at(fd, view, at)
                     at, view = at + done, view[done:]
                 os.fsync(fd)
             except OSError:

@@ -141,8 +141,13 @@ def push(
     return PushResult(id=id, refs=names, sent=len(todo), skipped=len(needed) - len(todo), bytes=sum(sent))
 
 
-def fetch(store: Store, remote: Remote, name: str, *, pin: str | None = None, progress: Progress | None = None) -> Fetched:
-    """Bring a layer here; no ref moves. L402 when the remote lacks something, L403 when something is not what was asked for."""
+def fetch(
+    store: Store, remote: Remote, name: str, *, pin: str | None = None, progress: Progress | None = None, remember: bool = True
+) -> Fetched:
+    """Bring a layer here; no ref moves. L402 when the remote lacks something, L403 when something is not what was asked for.
+
+    `remember`: the remote may be asked again, should something of it be lost; not where it will be gone.
+    """
     if remote.folder is not None and not remote.folder.is_dir():
         raise LaminarError("L401", f"there is no folder {remote.folder}", hint="check the path; laminar push makes it")
     id, full = find(remote, name, pin)
@@ -172,7 +177,8 @@ def fetch(store: Store, remote: Remote, name: str, *, pin: str | None = None, pr
                 store.write_layer(manifest)
             if record is not None and not _has_record(store, record.key):
                 store.write_record(record)
-    Remotes(store).note_use(remote.url)
+    if remember:
+        Remotes(store).note_use(remote.url)
     return Fetched(id=id, name=full or f"{manifest.stack}/{manifest.name}", got=len(todo), skipped=len(needed) - len(todo), bytes=sum(got))
 
 

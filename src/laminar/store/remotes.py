@@ -9,6 +9,7 @@ from typing import Final, final
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
+from laminar.core.places import BINARY
 from laminar.store import records
 from laminar.store.drivers import must_be_url
 from laminar.store.store import Store
@@ -80,7 +81,7 @@ class Remotes:
         temp = self._store.objects.temporary(path.name)
         with atomic.explaining_os_errors(path):
             temp.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
             try:
                 with open(fd, "wb") as file:
                     file.write(records.dump({"named": named, "used": used}))

@@ -36,12 +36,12 @@ def resolve(store: Store, text: str, stack: str | None = None) -> str:
         if name is None:
             raise LaminarError("L006", f"{text!r} counts back from a ref, but {_unknown(store, back['name'], stack)}", hint="laminar log")
         return store.refs.at(name, int(back["steps"] or 1))
-    if ":" in text and (tagged := store.refs.tags().get(text)):
+    if ":" in text and (tagged := store.refs.tagged(text)):
         return tagged
     name = ref_name(store, text, stack)
     if name is not None and (id := store.refs.get(name)):
         return id
-    if tagged := store.refs.tags().get(text):
+    if tagged := store.refs.tagged(text):
         return tagged
     if _HEX.match(text):
         return by_prefix(store, text)
@@ -92,4 +92,4 @@ def once_named(store: Store, prefix: str) -> tuple[str, str] | None:
 def _unknown(store: Store, text: str, stack: str | None) -> str:
     names = store.refs.names()
     bare = [name.split("/", 1)[1] for name in names if stack is not None and name.startswith(f"{stack}/")]
-    return f"there is no layer, tag or id {text!r} in the store; {did_you_mean(text, [*names, *bare, *store.refs.tags()])}"
+    return f"there is no layer, tag or id {text!r} in the store; {did_you_mean(text, [*names, *bare, *store.refs.tags(damaged=False)])}"

@@ -22,6 +22,7 @@ from laminar.store.manifest import BuildRecord
 from laminar.store.store import Store
 
 FINISHED: Final = "finished"
+ABOUT: Final = "run.json"  # what it is, from its beginning on: stack, layer, key, parent, strategy, spec
 CHECKPOINTS: Final = "checkpoint*"
 APART: Final = "apart"  # the same of a training by servers and workers: a folder
 
@@ -31,6 +32,15 @@ def begin(store: Store, run: str) -> Path:
     folder = store.run_folder(run)
     (folder / FINISHED).unlink(missing_ok=True)
     return folder
+
+
+def tell_about(folder: Path, about: dict[str, Any]) -> None:
+    """What a run is, for who looks while it is under way; what was told before and is not told now stays."""
+    try:
+        before = msgspec.json.decode((folder / ABOUT).read_bytes(), type=dict[str, Any])
+    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+        before = {}
+    atomic.write_bytes(folder / ABOUT, msgspec.json.encode(before | about))
 
 
 def finish(store: Store, record: BuildRecord) -> None:

@@ -11,6 +11,7 @@ from laminar.parallel.stages.post import Post
 
 class PostContract:
     rooms = 3  # messages that fit
+    seen = True  # whether a message has arrived can be seen
 
     def ends(self) -> tuple[Post, Post]:
         """Of a new post whose messages have at most 4 x 5 float32 numbers: where things are sent, and where they are received."""
@@ -25,6 +26,15 @@ class PostContract:
         found = [taker.receive() for _ in range(self.rooms)]
         assert [float(one.mean()) for one in found] == [0.0, 1.0, 2.0]
         assert sender.sent == self.rooms * 80
+
+    def test_whether_a_message_is_there_is_seen_without_waiting(self) -> None:
+        sender, taker = self.ends()
+        taker.expect((4, 5), torch.float32)
+        assert taker.arrived is not self.seen
+        sender.send(torch.ones(4, 5))
+        while not taker.arrived:
+            threading.Event().wait(0.001)
+        taker.receive()
 
     def test_what_was_sent_does_not_change_with_its_tensor(self) -> None:
         sender, taker = self.ends()

@@ -84,6 +84,10 @@ class ThreadPost:
     def expect(self, shape: Sequence[int], dtype: torch.dtype) -> None:
         self._expected.append((tuple(shape), dtype))
 
+    @property
+    def arrived(self) -> bool:
+        return not self._messages.empty()
+
     def receive(self) -> Tensor:
         found = self._messages.get(timeout=60)
         assert (tuple(found.shape), found.dtype) == self._expected.popleft()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import random
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType, TracebackType
@@ -24,19 +25,26 @@ from laminar.core.seeds import derive
 def settings(threads: int | None) -> Iterator[None]:
     """Deterministic kernels, and so many threads (None: as found)."""
     found = torch.get_num_threads()
-    strict, warn_only = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    mode = torch.get_deterministic_debug_mode()
+    compiler: Any = sys.modules.get("torch._inductor.config")  # there where a model is compiled
+    compiled = compiler is not None and compiler.deterministic
     memory: Any = torch.utils.deterministic
     fill = memory.fill_uninitialized_memory
     try:
         if threads is not None:
             torch.set_num_threads(threads)
         # Without this some CPU kernels add up in the order in which threads come. What has no such form warns and goes on.
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        # Not use_deterministic_algorithms: it loads the compiler to tell it so, for more than a second in every process.
+        torch.set_deterministic_debug_mode("warn")
+        if compiler is not None:
+            compiler.deterministic = True
         memory.fill_uninitialized_memory = False  # costs time, and nothing here reads such memory
         yield
     finally:
         memory.fill_uninitialized_memory = fill
-        torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+        torch.set_deterministic_debug_mode(mode)
+        if compiler is not None:
+            compiler.deterministic = compiled
         torch.set_num_threads(found)
 
 

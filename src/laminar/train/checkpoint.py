@@ -27,6 +27,7 @@ from laminar.train.tensor_file import Later
 FORMAT = 1
 POINTER = "checkpoint.json"
 APART = "apart"  # folder of the snapshots of a training by servers and workers, which has no other checkpoints
+OPERATORS = "checkpoint-operators.json"  # what a model in stages was cut by: a run that goes on is cut alike
 _FILES = "checkpoint-*.safetensors"
 _STATE = "laminar"
 
@@ -89,6 +90,7 @@ def remove(folder: Path) -> None:
     (folder / POINTER).unlink(missing_ok=True)
     for file in folder.glob(_FILES):
         file.unlink(missing_ok=True)
+    (folder / OPERATORS).unlink(missing_ok=True)
     shutil.rmtree(folder / APART, ignore_errors=True)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from laminar.data.dataset import Dataset
     from laminar.data.spec import AugmentSpec
     from laminar.model.freeze import Frozen
+    from laminar.train.beside import Tester
     from laminar.train.team import Team
 
 
@@ -49,6 +50,7 @@ class Job:
     clock: Clock = SYSTEM
     announce: list[dict[str, Any]] = field(default_factory=list)  # processes to tell of when training starts: role, rank, pid, host
     team: Team | None = None  # the processes that train it together, of which this is one
+    tester: Tester | None = None  # an evaluator, in member 0 of a team that has one
     frozen_told: dict[str, Any] | None = (
         None  # what is frozen (snapshot.frozen_state), where the model has only parts of its tensors by now
     )

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from laminar.train.lars import adapts
+from laminar.train.lars import Norms, adapts, norms_alone
 
 
 @torch.no_grad()
@@ -30,6 +30,7 @@ def lamb(
     eps: float,
     weight_decay: float,
     ratio: bool = True,
+    norms: Norms = norms_alone,
 ) -> None:
     """One step, in place. Without `ratio` it is 1 for all, and this is AdamW."""
     first, second = betas
@@ -43,10 +44,9 @@ def lamb(
         if adapts(param):
             change.add_(param, alpha=weight_decay)
             if ratio:
-                change.mul_(_ratio(param, change))
+                change.mul_(_ratio(*norms(param, param, change)))
         param.sub_(change, alpha=lr)
 
 
-def _ratio(param: Tensor, change: Tensor) -> Tensor:
-    weight, length = torch.linalg.vector_norm(param), torch.linalg.vector_norm(change)
+def _ratio(weight: Tensor, length: Tensor) -> Tensor:
     return torch.where((weight > 0) & (length > 0), weight / length, torch.ones_like(weight))

@@ -9,10 +9,17 @@ Biases and the scales of norms (every tensor of one dimension or none) have lam 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+
+Norms = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Of two tensors that belong to the first, a parameter, of which a worker may have a part only."""
+
+
+def norms_alone(_: Tensor, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.linalg.vector_norm(one), torch.linalg.vector_norm(other)
 
 
 @torch.no_grad()
@@ -25,6 +32,7 @@ def lars(
     momentum: float,
     weight_decay: float,
     trust: float | None,
+    norms: Norms = norms_alone,
 ) -> None:
     """One step, in place. `trust` None: lam = 1 for all, and this is momentum SGD."""
     for param, grad, velocity in zip(params, grads, momenta, strict=True):
@@ -34,7 +42,7 @@ def lars(
         else:
             change = grad.add(param, alpha=weight_decay)
             if trust is not None:
-                change.mul_(_rate(param, grad, weight_decay, trust))
+                change.mul_(_rate(*norms(param, param, grad), weight_decay, trust))
             velocity.add_(change, alpha=lr)
         param.sub_(velocity)
 
@@ -44,7 +52,6 @@ def adapts(param: Tensor) -> bool:
     return param.ndim > 1
 
 
-def _rate(param: Tensor, grad: Tensor, weight_decay: float, trust: float) -> Tensor:
-    weight, slope = torch.linalg.vector_norm(param), torch.linalg.vector_norm(grad)
+def _rate(weight: Tensor, slope: Tensor, weight_decay: float, trust: float) -> Tensor:
     rate = trust * weight / (slope + weight_decay * weight)
     return torch.where((weight > 0) & (slope > 0), rate, torch.ones_like(rate))

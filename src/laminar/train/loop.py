@@ -3,7 +3,8 @@
 Same job, same bits: random streams and the order of samples come from the recipe's seed, the learning rate from the number of the
 step, and a run that was stopped anywhere goes on as if it had not been.
 
-Beside it: backward.py (gradients of a step), together.py (what a team does at once), saving.py (checkpoints), astray.py (how a run fails).
+Beside it: backward.py (gradients of a step), together.py (what a team does at once), beside.py (epochs that somebody else tests), saving.py
+(checkpoints), astray.py (how a run fails).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from laminar.data.gather import Block
 from laminar.train import borrowed, checkpoint, dtype
 from laminar.train.astray import Astray
 from laminar.train.backward import Backward
+from laminar.train.beside import Beside, Ended
 from laminar.train.evaluate import evaluate
 from laminar.train.history import LISTEN_SECONDS, History, Untold
 from laminar.train.job import Job, Trained
@@ -35,6 +37,7 @@ from laminar.train.optimizers import Optimizer
 from laminar.train.saving import Saving
 from laminar.train.schedules import LearningRate, learning_rate
 from laminar.train.snapshot import Run, belongs, frozen_state, trainable
+from laminar.train.strategies import Sync, strategy
 from laminar.train.together import Together
 
 
@@ -127,7 +130,10 @@ class _Loop:
         self.job, self.recipe = self.run.job, self.run.job.recipe
         self.astray = Astray(self.run, self.rate, self.history)
         self.backward = Backward(self.run, self.astray)
-        self.saving = Saving(self.run, self.astray, self.history, self.interrupts, self.clock)
+        self.saving = Saving(self.run, self.astray, self.history, self.interrupts, self.clock, self.settle)
+        team, how = self.job.team, strategy(self.recipe.strategy)
+        evaluated = team is not None and isinstance(how, Sync) and how.evaluator
+        self.beside = Beside(self.run, team, self.history, self.judged) if evaluated and team is not None else None
         self.listened = -math.inf
 
     def go(self) -> None:
@@ -190,6 +196,8 @@ class _Loop:
             at.epoch_seconds += now - tick
             if now - self.listened >= LISTEN_SECONDS:
                 self.listened = now
+                if self.beside is not None:
+                    self.beside.hear()
                 more = {} if together is None else {"team": together.pace()}
                 history.listen(step=at.step - 1, steps=self.job.steps, epoch=at.epoch, epochs=recipe.epochs, loss=mean, lr=lr, **more)
             saving.if_due(now)
@@ -226,41 +234,56 @@ class _Loop:
 
     def judge(self) -> None:
         """The end of an epoch: test, tell, and make ready for the next."""
-        at, tally, together = self.run.progress, self.run.tally, self.together
+        at, tally, together, beside = self.run.progress, self.run.tally, self.together, self.beside
         self.astray.check_finite()
+        if together is not None:
+            together.end_epoch()
+        ended = {
+            "epoch": at.epoch,
+            "epochs": self.recipe.epochs,
+            "step": at.step,
+            "train": tally.metrics(),
+            "seconds": at.epoch_seconds,
+            "samples_per_second": tally.seen / max(at.epoch_seconds, 1e-9),
+            **({} if together is None else together.figures()),
+        }
+        if beside is None:
+            self.judged(ended, self.tested())
+        elif not beside.takes(ended):
+            beside.tested(ended, self.tested())
+        at.epoch, at.batch, at.epoch_seconds, at.epoch_sent, at.epoch_dense = at.epoch + 1, 0, 0.0, 0, 0
+        tally.clear()
+        if self.recipe.target is not None or self.recipe.patience is not None or at.epoch >= self.recipe.epochs:
+            self.settle()  # what the figures are decides how it goes on
+
+    def judged(self, ended: Ended, metrics: dict[str, float]) -> None:
+        """An epoch was tested; with an evaluator it may be one of some time ago."""
+        at = self.run.progress
+        if not all(map(math.isfinite, metrics.values())):
+            raise self.astray.diverged(f"the test split gives {metrics}", ended["step"])
+        at.metrics = metrics
+        self.history.epoch(**ended, test=metrics)
+        if at.best is None or metrics["loss"] < at.best:
+            at.best, at.waited = metrics["loss"], 0
+        else:
+            at.waited += 1
+
+    def settle(self, *, hurry: bool = False) -> None:
+        """All that was given to an evaluator is answered."""
+        if self.beside is not None:
+            self.beside.settle(self.tested, hurry=hurry)
+
+    def tested(self) -> dict[str, float]:
+        """Figures on the test split."""
         try:
-            at.metrics = self.tested()
+            if self.together is not None:
+                return self.together.tested(self.objective)
+            route, data = self.job.test_route, self.job.data
+            return evaluate(route.module, route.inputs, data.test.y, task=data.task, dtype=self.recipe.dtype, loss=self.objective)
         except LaminarError:
             raise
         except Exception as error:
             raise self.astray.failed(error) from error
-        if not all(map(math.isfinite, at.metrics.values())):
-            raise self.astray.diverged(f"the test split gives {at.metrics}")
-        if together is not None:
-            together.add_tallies()
-        self.history.epoch(
-            epoch=at.epoch,
-            epochs=self.recipe.epochs,
-            step=at.step,
-            train=tally.metrics(),
-            test=at.metrics,
-            seconds=at.epoch_seconds,
-            samples_per_second=tally.seen / max(at.epoch_seconds, 1e-9),
-            **({} if together is None else together.figures()),
-        )
-        at.epoch, at.batch, at.epoch_seconds, at.epoch_sent, at.epoch_dense = at.epoch + 1, 0, 0.0, 0, 0
-        tally.clear()
-        if at.best is None or at.metrics["loss"] < at.best:
-            at.best, at.waited = at.metrics["loss"], 0
-        else:
-            at.waited += 1
-
-    def tested(self) -> dict[str, float]:
-        """Figures on the test split."""
-        if self.together is not None:
-            return self.together.tested(self.objective)
-        route, data = self.job.test_route, self.job.data
-        return evaluate(route.module, route.inputs, data.test.y, task=data.task, dtype=self.recipe.dtype, loss=self.objective)
 
     def reason_to_stop(self) -> str:
         at, recipe = self.run.progress, self.recipe

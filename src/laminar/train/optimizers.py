@@ -25,7 +25,7 @@ from torch.optim.sgd import sgd
 
 from laminar.core.errors import LaminarError
 from laminar.train.lamb import lamb
-from laminar.train.lars import lars
+from laminar.train.lars import Norms, lars, norms_alone
 from laminar.train.recipe import Recipe
 
 _SLOTS: Final = {
@@ -46,12 +46,12 @@ Update = Callable[[list[Tensor], list[Tensor], list[list[Tensor]], float], None]
 class Optimizer:
     """Trains `params`. A parameter without a gradient is left alone, as torch.optim leaves it."""
 
-    def __init__(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> None:
+    def __init__(self, recipe: Recipe, params: Mapping[str, nn.Parameter], norms: Norms = norms_alone) -> None:
         self.params = dict(params)
         self._list: list[Tensor] = list(self.params.values())
         self.slots = new_state(recipe, self._list)
         self._state = list(self.slots.values())
-        self._update = update_rule(recipe, self._list)
+        self._update = update_rule(recipe, self._list, norms)
 
     def gradients(self) -> list[Tensor]:
         return [p.grad for p in self._list if p.grad is not None]
@@ -107,8 +107,9 @@ def new_state(recipe: Recipe, params: Sequence[Tensor]) -> dict[str, list[Tensor
     }
 
 
-def update_rule(recipe: Recipe, params: Sequence[Tensor]) -> Update:
-    """The rule for `params`, or some of them, with everything bound that does not change from step to step."""
+def update_rule(recipe: Recipe, params: Sequence[Tensor], norms: Norms = norms_alone) -> Update:
+    """The rule for `params`, or some of them, with everything bound that does not change from step to step. `norms`: of whole tensors, for
+    rules that go by them."""
     fused = all(p.is_floating_point() and p.layout == torch.strided for p in params)
     settings = recipe.settings()
     fixed: dict[str, Any] = {
@@ -121,14 +122,14 @@ def update_rule(recipe: Recipe, params: Sequence[Tensor]) -> Update:
     if recipe.optimizer == "lars":
 
         def by_lars(params: list[Tensor], grads: list[Tensor], state: list[list[Tensor]], lr: float) -> None:
-            lars(params, grads, state[0], lr=lr, **settings)
+            lars(params, grads, state[0], lr=lr, norms=norms, **settings)
 
         return by_lars
 
     if recipe.optimizer == "lamb":
 
         def by_lamb(params: list[Tensor], grads: list[Tensor], state: list[list[Tensor]], lr: float) -> None:
-            lamb(params, grads, *state, lr=lr, **settings)
+            lamb(params, grads, *state, lr=lr, norms=norms, **settings)
 
         return by_lamb
 

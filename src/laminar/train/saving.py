@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Final, Protocol, final
 
 from laminar.core.clock import Clock
 from laminar.train import borrowed, checkpoint
@@ -11,6 +11,12 @@ from laminar.train.astray import Astray
 from laminar.train.history import History, Untold
 from laminar.train.snapshot import Run
 from laminar.train.team import NOTHING, SAVE, STOP
+
+INTERRUPTED: Final = "interrupted"
+
+
+class Settle(Protocol):
+    def __call__(self, *, hurry: bool = False) -> None: ...
 
 
 @final
@@ -21,6 +27,7 @@ class Saving:
     history: History | Untold
     interrupts: borrowed.Interrupts
     clock: Clock
+    settle: Settle  # what was given to an evaluator: a run that goes on from here does not hear of it
 
     def __post_init__(self) -> None:
         self.began = self.saved = self.clock.monotonic()
@@ -41,7 +48,7 @@ class Saving:
         """
         job, now = self.run.job, self.clock.monotonic() if now is None else now
         if self.interrupts.asked if job.team is None else self.wished == STOP:
-            self.save("interrupted")
+            self.save(INTERRUPTED)
             raise KeyboardInterrupt
         if now - self.saved >= job.recipe.checkpoint_seconds if job.team is None else self.wished == SAVE:
             self.save("time")
@@ -50,6 +57,7 @@ class Saving:
 
     def save(self, why: str, *, proved: bool = False) -> None:
         run, at = self.run, self.run.progress
+        self.settle(hurry=why == INTERRUPTED)
         if not proved:
             self.prove()
         members = run.gather()

@@ -46,6 +46,7 @@ class ManySpec(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     host: str = "127.0.0.1"  # where it listens, if it does
     port: int | None = None  # and on which port (servers: this and the next ones); None: any that is free
     timeout: float = 60.0  # seconds in which a process that is waited for must be heard of
+    evaluator: bool = False  # a process of its own tests the epochs, while the workers train on
 
     @property
     def compression(self) -> AnyCompression:

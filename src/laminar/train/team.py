@@ -73,6 +73,11 @@ class Team(Protocol):
         """Which part of a batch's rows this member takes, and how many parts there are. Several may take the same."""
         ...
 
+    @property
+    def waited(self) -> float:
+        """Seconds that this member has waited for the others, so far."""
+        ...
+
     def seed(self, seed: int) -> int:
         """Of this member's random numbers, for the recipe's."""
         ...

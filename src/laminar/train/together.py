@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any, final
 
 from torch import Tensor
 
 from laminar.core.clock import Clock
-from laminar.train.evaluate import BATCH, figures, run_through, sums
+from laminar.train.evaluate import BATCH, SUMS, figures, run_through, sums
 from laminar.train.shares import EVERY, WARM, Shares
 from laminar.train.snapshot import Run, buffers_of
 from laminar.train.strategies import Sync, strategy
@@ -25,6 +26,8 @@ class Together:
         self._heard = (0, 0, 0.0)  # steps, samples and seconds of fitting when listeners last heard of them
         self.shares: Shares | None = None  # None: equal ones
         self._steps, self._busy, self._measured = 0, 0.0, 0  # of this process; seconds since the last look at speeds; samples before it
+        self._fit = self._now()  # when this epoch's fitting began, and how long this member had waited by then
+        self._fitted = self._fit  # and when it ended
 
     def begin(self) -> None:
         """The run is where it shall go on from."""
@@ -52,7 +55,8 @@ class Together:
         return rows
 
     def learning(self, learner: Learner) -> Learn:
-        """How this member learns from its rows of a batch."""
+        """How this member learns from its rows of a batch, of an epoch that begins or goes on now."""
+        self._fit = self._now()
         return lambda inputs, targets, share: self._team.learn(learner, inputs, targets, share)
 
     def step(self, lr: float, loss: float, *, wish: int, since: float) -> tuple[float, int]:
@@ -83,9 +87,8 @@ class Together:
     def tested(self, objective: str) -> dict[str, float]:
         """Figures on the test split, which is shared out."""
         job, team = self._run.job, self._team
-        team.share_buffers(buffers_of(job))
         route, y, task = job.test_route, job.data.test.y, job.data.task
-        added = [0.0] * 4
+        added = [0.0] * SUMS
         chunk = BATCH * team.part[1]  # all go through the model at once, so that members may have parts of it
         for begin in range(0, len(y), chunk):
             count = min(chunk, len(y) - begin)
@@ -99,9 +102,11 @@ class Together:
             added = [a + b for a, b in zip(added, own, strict=True)]
         return figures(team.sum(added), y, task=task)
 
-    def add_tallies(self) -> None:
-        """The figures of the epoch become those of all."""
+    def end_epoch(self) -> None:
+        """Its fitting is behind: its figures become those of all, and so do running statistics, before anybody tests."""
+        self._fitted = self._now()
         tally = self._run.tally
+        self._team.share_buffers(buffers_of(self._run.job))
         tally.load(dict(zip(tally.state(), self._team.sum(list(tally.state().values())), strict=True)))
 
     # What there is to tell
@@ -126,10 +131,19 @@ class Together:
         }
 
     def figures(self) -> dict[str, Any]:
-        """Of an epoch."""
+        """Of an epoch. All members ask at once."""
         at = self._run.progress
         sent = {"bytes": at.epoch_sent, "dense_bytes": at.epoch_dense} if self._sends else {"bytes": None, "dense_bytes": None}
-        return {"workers": self._team.size, **sent, **self._told_shares()}
+        return {"workers": self._team.size, **sent, **self._told_shares(), "busy": self._utilisation()}
+
+    def _utilisation(self) -> list[float]:
+        """What part of the epoch's fitting each member was computing rather than waiting, by rank; member 0 gets to know."""
+        seconds, waited = (after - before for after, before in zip(self._fitted, self._fit, strict=True))
+        own = min(1.0, max(0.0, 1 - waited / seconds)) if seconds > 0 else 1.0
+        return [round(struct.unpack("<d", one)[0], 4) for one in self._team.gather(struct.pack("<d", own))]
+
+    def _now(self) -> tuple[float, float]:
+        return self._clock.monotonic(), self._team.waited
 
     def _told_shares(self) -> dict[str, Any]:
         return {} if self.shares is None else {"shares": self.shares.fractions}

@@ -202,6 +202,22 @@ def test_two_fill_the_same_part(tmp_path: Path) -> None:
     assert path is not None and path.read_bytes() == DATA
 
 
+def test_another_is_quicker_while_one_looks_at_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = (Part(FILE, FileCache(tmp_path / "c", 1 << 30)) for _ in range(2))
+    for i in range(FILE.units):
+        one.keep(i, unit(i))
+    sync = os.fsync
+
+    def overtaken(fd: int) -> None:
+        monkeypatch.setattr(os, "fsync", sync)
+        assert two.finish()
+
+    monkeypatch.setattr(os, "fsync", overtaken)
+    assert one.finish()
+    assert FileCache(tmp_path / "c", 1 << 30).path(FILE.sha256) is not None
+    assert list((tmp_path / "c/parts").iterdir()) == []
+
+
 def test_the_part_of_another_index_is_another_part(tmp_path: Path) -> None:
     cache = FileCache(tmp_path / "c", 1 << 30)
     Part(FILE, cache).keep(0, unit(0))

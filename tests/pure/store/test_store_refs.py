@@ -261,7 +261,7 @@ def test_a_damaged_log_is_no_reason_to_lose_the_ref(refs: Refs, path: Path) -> N
         refs.move(NAME, "c", "")
     assert caught.value.code == "L303"
     path.unlink()
-    with pytest.raises(LaminarError) as caught:
+    with pytest.raises(LaminarError, match=f"the history of {NAME} is damaged: line 1 of") as caught:
         refs.get(NAME)
     assert caught.value.code == "L303"
 

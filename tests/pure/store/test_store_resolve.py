@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,28 @@ def test_a_name_that_looks_like_an_id(store: Store) -> None:
     assert resolve(store, "beef", "digits") == layer.id
 
 
+def test_a_damaged_tag_is_in_nobodys_way(store: Store) -> None:
+    layer = sample_layer(store)
+    for tag in ("digits:v1", "digits:v2"):
+        store.refs.tag(tag, layer.id)
+    path = store.layout.tag("digits:v1")
+    path.unlink()
+    path.with_suffix(".log").write_bytes(b"oops\n" + path.with_suffix(".log").read_bytes())
+    for text in ("head", layer.id[:12], "digits:v2"):
+        assert resolve(store, text, "digits") == layer.id
+    assert code(resolve, store, "nobody", "digits") == "L006"
+    with pytest.raises(LaminarError, match="the history of tag digits:v1 is damaged") as caught:
+        resolve(store, "digits:v1", "digits")
+    assert caught.value.code == "L303" and "laminar verify --repair" in caught.value.hint
+    assert store.refs.tags(damaged=False) == {"digits:v2": layer.id} and code(store.refs.tags) == "L303"
+
+
+@pytest.mark.parametrize("text", ["x" * 5000, "\udcff", "a\0b", "../../x", "~", "@sha256:"])
+def test_what_no_file_can_be_called(store: Store, text: str) -> None:
+    sample_layer(store)
+    assert code(resolve, store, text, "digits") in ("L006", "L008")
+
+
 def test_locks_exclude_and_time_out(store: Store) -> None:
     waited: list[int] = []
     with store.lock("key-1"):
@@ -108,6 +131,25 @@ def test_a_lease_without_its_holder_does_not_count(store: Store) -> None:
     locks.living(store.layout, remove_dead=True)
     assert list(store.layout.leases.iterdir()) == []
     lease.close()
+
+
+def test_a_lock_that_may_only_be_read_tells_whether_it_is_held(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, free = store.lease(runs=["r"]), store.lease(runs=["dead"])
+    free._lock.release()
+
+    class Refusing:
+        def __init__(self, path: Path) -> None:
+            self.path = path
+
+        def acquire(self, *, blocking: bool) -> None:
+            raise PermissionError(errno.EACCES, f"may not be written, blocking={blocking}", str(self.path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(locks, "_file_lock", Refusing)
+        assert locks.living(store.layout, remove_dead=False).runs == ("r",)
+        assert locks.is_free(store.layout.leases / "gone.lock")
+    held.close()
+    free.close()
 
 
 def test_projects(store: Store, tmp_path: Path) -> None:

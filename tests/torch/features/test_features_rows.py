@@ -271,3 +271,25 @@ def test_listing_needs_no_torch() -> None:
         "import sys, laminar.train.kept, laminar.train.features_rows, laminar.train.features_decide; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_rows_that_another_store_lends_are_read_where_they_are_and_copied_before_they_grow(tmp_path: Path) -> None:
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    filled(theirs, range(10))
+    ours.mkdir()
+    (ours / "index.json").write_bytes((theirs / "index.json").read_bytes())
+    files = sorted(theirs.glob("*.bin"))
+    for file in files:
+        (ours / file.name).symlink_to(file)
+    before = {file.name: file.read_bytes() for file in files}
+    rows = opened(ours)
+    assert holds(rows, range(10))
+    assert all((ours / file.name).is_symlink() for file in files)
+    assert (ours / "index.json").read_bytes() == (theirs / "index.json").read_bytes(), "known to be whole, so not hashed again"
+    rows.append(*rows_of(range(10, 13)))
+    rows.commit()
+    rows.close()
+    assert holds(opened(ours), range(13))
+    assert not any((ours / file.name).is_symlink() for file in files)
+    assert {file.name: file.read_bytes() for file in files} == before
+    assert holds(opened(theirs), range(10))

@@ -53,7 +53,8 @@ def test_shares_of_workers_on_these_hosts(tmp_path: Path, strategy: str, hosts: 
     file = with_strategy(read(tmp_path / "laminar.toml"), strategy, 2)
     recipe = file.spec.layer[0].train
     job = Job(name="base", model=cast(Any, None), data=cast(Any, None), recipe=recipe, frozen=None, folder=tmp_path)
-    told, count = OnCluster._on_these_machines(job, Description(file, tmp_path, "base", None, "run"), cast(ClusterStaff, Hosts(*hosts)))
+    description, staff = Description(file, tmp_path, "base", None, "run"), cast(ClusterStaff, Hosts(*hosts))
+    told, count = OnCluster._on_these_machines(job, description, staff, agents=2)
     assert count == 2
     for found in (job.recipe, Description.from_json(told.to_json()).file.spec.layer[0].train):
         assert isinstance(found.strategy, Sync) and found.strategy.shares == shares

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -364,6 +368,33 @@ def test_the_process_is_left_as_it_was_found(fails: bool, tmp_path: Path) -> Non
     drawn = torch.rand(3)
     torch.manual_seed(7)
     assert torch.equal(drawn, torch.rand(3))
+
+
+COMPILER = """\
+import sys
+from pathlib import Path
+from train_jobs import job
+from laminar.train.loop import train
+
+for optimizer in ("sgd", "adam"):
+    train(job(Path(optimizer), epochs=1, optimizer=optimizer))
+sys.exit("torch._dynamo" in sys.modules)
+"""
+
+
+def test_no_compiler_is_loaded_for_it(tmp_path: Path) -> None:
+    """It would take longer than all of torch."""
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    subprocess.run([sys.executable, "-c", COMPILER], cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, check=True, timeout=100)
+
+
+def test_a_compiler_that_is_there_is_told_to_be_deterministic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler, seen = SimpleNamespace(deterministic=False), []
+    monkeypatch.setitem(sys.modules, "torch._inductor.config", compiler)
+    made = job(tmp_path, epochs=1)
+    made.model.register_forward_pre_hook(lambda *_: seen.append(compiler.deterministic))
+    train(made)
+    assert set(seen) == {True} and not compiler.deterministic
 
 
 def test_training_works_in_a_thread(tmp_path: Path) -> None:

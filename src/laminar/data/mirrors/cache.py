@@ -17,6 +17,7 @@ from typing import final
 
 from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
+from laminar.core.places import write_at
 from laminar.data.mirrors import cache_leases
 
 
@@ -112,7 +113,9 @@ class FileCache:
                         if entry.name.endswith(".have") or not entry.is_file(follow_symlinks=False):
                             continue
                         stat = entry.stat(follow_symlinks=False)
-                        size = stat.st_blocks * 512 if folder.name == "parts" else stat.st_size  # those are sparse
+                        size = stat.st_size
+                        if folder.name == "parts":  # those are sparse, where that can be seen
+                            size = getattr(stat, "st_blocks", size // 512) * 512
                         yield stat.st_mtime_ns, size, Path(entry.path)
 
     def _distrust(self) -> None:
@@ -143,7 +146,7 @@ def touch(path: Path) -> None:
 def write_all(fd: int, data: bytes | bytearray | memoryview, offset: int | None) -> None:
     view = memoryview(data)
     while view.nbytes:
-        count = os.write(fd, view) if offset is None else os.pwrite(fd, view, offset)
+        count = os.write(fd, view) if offset is None else write_at(fd, view, offset)
         view = view[count:]
         offset = None if offset is None else offset + count
 

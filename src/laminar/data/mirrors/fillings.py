@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Protocol, final
 
+from laminar.core.places import BINARY
 from laminar.data.mirrors.cache import FileCache, write_all, writing
 from laminar.data.mirrors.parts import Part
 from laminar.data.mirrors.wanted import CHUNK, Wanted
@@ -64,7 +65,7 @@ class OnDisk:
         self._hash = hashlib.sha256()
         self._mutex = threading.Lock()  # two connections may find it whole
         with writing(self._path):
-            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o666)
 
     def add(self, data: bytes | memoryview) -> None:
         self._hash.update(data)

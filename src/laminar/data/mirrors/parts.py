@@ -14,6 +14,7 @@ from typing import final
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
+from laminar.core.places import BINARY, read_at, write_at
 from laminar.data.mirrors.cache import FileCache, write_all, writing
 from laminar.data.mirrors.wanted import Wanted
 
@@ -41,11 +42,11 @@ class Part:
         had: set[int] = set()
         data, record = self._open()
         for unit in said:
-            found = os.pread(data, self._wanted.length(unit), self._wanted.start(unit))
+            found = read_at(data, self._wanted.length(unit), self._wanted.start(unit))
             if hashlib.sha256(found).hexdigest() == self._wanted.digest(unit):
                 had.add(unit)
             else:
-                os.pwrite(record, b"\0", unit)
+                write_at(record, b"\0", unit)
         return had
 
     def has(self, unit: int) -> bool:
@@ -55,7 +56,7 @@ class Part:
                 return True
             if self._files is None and not self._record.is_file():
                 return False
-            return os.pread(self._open()[1], 1, unit) == b"\1"
+            return read_at(self._open()[1], 1, unit) == b"\1"
 
     def keep(self, unit: int, data: bytes | bytearray) -> None:
         with writing(self._path), self._mutex:
@@ -63,7 +64,7 @@ class Part:
                 return
             part, record = self._open()
             write_all(part, data, self._wanted.start(unit))
-            os.pwrite(record, b"\1", unit)
+            write_at(record, b"\1", unit)
 
     def finish(self) -> bool:
         """Make it a file of the cache; False if the whole is not what it should be though every unit was, and then nothing is left."""
@@ -74,7 +75,9 @@ class Part:
                 good = _digest(part) == sha256
                 if good:
                     os.fsync(part)
-                    os.utime(part)
+                    with contextlib.suppress(FileNotFoundError):  # adopted by another process meanwhile
+                        os.utime(self._path)
+            self.close()  # what is open cannot be renamed everywhere
             try:
                 if good:
                     self._cache.adopt(sha256, self._path)
@@ -99,10 +102,10 @@ class Part:
         if self._files is None:
             with writing(self._path):
                 self._cache.parts.mkdir(parents=True, exist_ok=True)
-                part = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+                part = os.open(self._path, os.O_RDWR | os.O_CREAT | BINARY, 0o666)
                 try:
                     os.ftruncate(part, self._wanted.size)
-                    record = os.open(self._record, os.O_RDWR | os.O_CREAT, 0o666)
+                    record = os.open(self._record, os.O_RDWR | os.O_CREAT | BINARY, 0o666)
                 except BaseException:
                     os.close(part)
                     raise
@@ -118,7 +121,7 @@ class Part:
 
 def _digest(fd: int) -> str:
     found, at = hashlib.sha256(), 0
-    while block := os.pread(fd, 1 << 20, at):
+    while block := read_at(fd, 1 << 20, at):
         found.update(block)
         at += len(block)
     return found.hexdigest()

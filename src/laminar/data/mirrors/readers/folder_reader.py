@@ -8,6 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import final
 
+from laminar.core.places import BINARY, NO_WAIT, read_at
 from laminar.data.mirrors.faults import Fault, Kind
 from laminar.data.mirrors.readers.protocol import BLOCK, Ask
 
@@ -19,8 +20,7 @@ class FolderReader:
 
     def stream(self, ask: Ask) -> Generator[bytes, None, None]:
         try:
-            # Without waiting for a writer, should it be a pipe.
-            fd = os.open(self._root / ask.path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_BINARY", 0))
+            fd = os.open(self._root / ask.path, os.O_RDONLY | NO_WAIT | BINARY)
         except (FileNotFoundError, NotADirectoryError) as error:
             if not self._root.is_dir():
                 raise Fault(Kind.UNREACHABLE, "there is no such folder") from error
@@ -35,7 +35,7 @@ class FolderReader:
                 raise Fault(Kind.SHORT, f"{found.st_size:,} bytes, not {ask.size:,}")
             at, end = ask.start, found.st_size if ask.end is None else ask.end
             while at < end:
-                block = os.pread(fd, min(BLOCK, end - at), at)
+                block = read_at(fd, min(BLOCK, end - at), at)
                 if not block:
                     raise Fault(Kind.SHORT, f"ends after {at:,} bytes")
                 at += len(block)
