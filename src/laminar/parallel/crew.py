@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, final
 
 from laminar.core.errors import LaminarError
+from laminar.parallel.forked import Forked, fork
 
 CALLED_OFF: Final = 75  # exit code of a process that left because another died
 OWN_ADDRESS: Final = "LAMINAR_ADDRESS"  # in the environment of a process on another machine: where the others can call it
@@ -96,7 +97,7 @@ class Said:
 @final
 @dataclass(eq=False)
 class LocalMember(Member):
-    process: subprocess.Popen[bytes] = field(kw_only=True)
+    process: subprocess.Popen[bytes] | Forked = field(kw_only=True)
     pipe: int = field(kw_only=True)
     rest: bytes = b""
 
@@ -135,6 +136,10 @@ class Staff(Protocol):
     def host(self) -> str:
         """An address of this machine that the others can call."""
 
+    @property
+    def idle(self) -> bool:
+        """Is there a place for a process where none is?"""
+
     def room(self, wanted: int, fewest: int | None = None) -> int:
         """How many processes there is room for: waits for `wanted` as long as it makes sense. L406 if `fewest` do not come."""
 
@@ -170,6 +175,7 @@ class Crew:
         return []
 
     def __init__(self, *, threads: int = 1, staff: Staff | None = None) -> None:
+        self.nursery = ""  # address of one that forks processes
         self.members: list[Member] = []
         self._spares: list[_Begun] = []
         self._threads = threads
@@ -191,19 +197,34 @@ class Crew:
         """Run `python -m module` here; `files` are open files that the process inherits under the same numbers."""
         own = {"OMP_NUM_THREADS": str(self._threads)} | dict(environment or {})
         told = {**brief, "role": role, "rank": rank, "chief": os.getpid()}
+        if self.nursery and not files and (forked := self._forked(module, told, own)) is not None:
+            return self._joined(LocalMember(role, rank, process=forked[0], pipe=forked[1]))
         spare = self._spare() if not files else None
         if spare is not None:
             told |= {"module": module, "environment": own}
         else:
             spare = self._begin([*self.before(role, rank), sys.executable, "-m", module], files, own)
-        member = LocalMember(role, rank, process=spare.process, pipe=spare.read)
-        self.members.append(member)
-        self._selector.register(spare.read, selectors.EVENT_READ, member)
+        member = self._joined(LocalMember(role, rank, process=spare.process, pipe=spare.read))
         assert spare.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             spare.process.stdin.write(json.dumps({**told, "pipe": spare.write}).encode())
             spare.process.stdin.close()
         return member
+
+    def _joined(self, member: LocalMember) -> LocalMember:
+        self.members.append(member)
+        self._selector.register(member.pipe, selectors.EVENT_READ, member)
+        return member
+
+    def _forked(self, module: str, told: Mapping[str, Any], own: Mapping[str, str]) -> tuple[Forked, int] | None:
+        read, write = os.pipe()
+        made = fork(self.nursery, module, told, own, write)
+        os.close(write)
+        if made is None:
+            os.close(read)
+            return None
+        os.set_blocking(read, False)
+        return made, read
 
     def warm(self, count: int) -> None:
         """Have so many processes load what workers need: those that are started next begin sooner."""
@@ -236,6 +257,14 @@ class Crew:
         if self._staff is None:
             return self.start(module, "worker", rank, brief, files=files)
         member = self._staff.start(module, "worker", rank, brief, threads=self._threads)
+        self.members.append(member)
+        return member
+
+    def start_evaluator(self, module: str, brief: Mapping[str, Any]) -> Member:
+        """On a machine that has no worker, where there is one; else beside the chief."""
+        if self._staff is None or not self._staff.idle:
+            return self.start(module, "evaluator", 0, brief)
+        member = self._staff.start(module, "evaluator", 0, brief, threads=self._threads)
         self.members.append(member)
         return member
 
@@ -277,6 +306,11 @@ class Crew:
     @property
     def alive(self) -> list[Member]:
         return [member for member in self.members if not member.ended]
+
+    @property
+    def workers(self) -> list[Member]:
+        """That are alive."""
+        return [member for member in self.alive if member.role == "worker"]
 
     def tell_all(self, number: signal.Signals) -> None:
         for member in self.alive:

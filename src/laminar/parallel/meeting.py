@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from laminar.parallel.parking import count_to, park
+from laminar.parallel.waited import WAITED
 
 LOOKS: Final = 400  # about 20 microseconds
 YIELDING: Final = 100e-6  # seconds; longer would keep a core that the one waited for could be moved to
@@ -82,8 +83,15 @@ class Meeting:
 
 def come(words: memoryview[int], place: int, count: int, *, timeout: float) -> bool:
     """Wait until a word has reached a count, or all are called off. False: it was not heard of for too long."""
+    began = time.monotonic()
+    try:
+        return _come(words, place, count, began, timeout)
+    finally:
+        WAITED.seconds += time.monotonic() - began
+
+
+def _come(words: memoryview[int], place: int, count: int, began: float, timeout: float) -> bool:
     now = time.monotonic
-    began = now()
     while now() - began < YIELDING:
         for _ in range(16):
             if words[place] >= count or words[0] != FINE:

@@ -9,33 +9,18 @@ The word behind a counter says whether somebody sleeps on it, so that whoever co
 from __future__ import annotations
 
 import ctypes
-import platform
-import sys
 import time
-from collections.abc import Callable
 from typing import Final
+
+from laminar.core.futex import ALL, WAIT, WAKE
+from laminar.core.futex import futex as _futex
 
 NAP: Final = 30e-6  # seconds, where there is no futex
 LONGEST: Final = 3_000_000  # nanoseconds: everybody is called off without a wake, and one in a billion may be missed (see `count_to`)
 
-_CALLS: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
-_WAIT, _WAKE, _ALL = 0, 1, (1 << 31) - 1
-
 
 class _Time(ctypes.Structure):
     _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
-
-
-def _system_call() -> Callable[[int, int, int, object], object] | None:
-    number = _CALLS.get(platform.machine()) if sys.platform == "linux" and sys.byteorder == "little" else None
-    if number is None:
-        return None
-    call = ctypes.CDLL(None).syscall
-    call.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32]
-    return lambda address, operation, value, until: call(number, address, operation, value, until, None, 0)
-
-
-_futex: Final = _system_call()
 
 
 def count_to(words: memoryview[int], place: int, count: int) -> None:
@@ -48,7 +33,7 @@ def count_to(words: memoryview[int], place: int, count: int) -> None:
     if words[place + 1]:
         words[place + 1] = 0
         if _futex is not None:
-            _futex(_address(words, place), _WAKE, _ALL, None)
+            _futex(_address(words, place), WAKE, ALL, None)
 
 
 def park(words: memoryview[int], place: int, seen: int) -> None:
@@ -57,7 +42,7 @@ def park(words: memoryview[int], place: int, seen: int) -> None:
         time.sleep(NAP)
         return
     words[place + 1] = 1
-    _futex(_address(words, place), _WAIT, seen & 0xFFFFFFFF, ctypes.byref(_Time(0, LONGEST)))
+    _futex(_address(words, place), WAIT, seen & 0xFFFFFFFF, ctypes.byref(_Time(0, LONGEST)))
 
 
 def _address(words: memoryview[int], place: int) -> int:

@@ -22,13 +22,13 @@ def run(job: Job, description: Description, emit: Emit, staff: Staff | None = No
     match strategy(job.recipe.strategy):
         case Downpour() as how:  # also with one worker: its servers' steps are not those of one process
             return run_apart(job, how, description, emit, staff)
-        case Sync() as how if how.workers > 1 or staff is not None:
+        case Sync() as how if how.workers > 1 or staff is not None or how.evaluator:
             return run_sync(job, how, description, emit, staff)
         case Mesh() as how if how.workers > 1 or staff is not None:
             return run_mesh(job, how, description, emit, staff)
         case Pipeline() | Branches() as how if how.workers > 1 or staff is not None:
             return run_staged(job, how, description, emit, staff)
-        case Averaging() | Quorum() as how if how.workers > 1 or staff is not None:
+        case Averaging() | Quorum() as how if how.workers > 1 or staff is not None or how.evaluator:
             return run_apart(job, how, description, emit, staff)
         case Grid():
             raise LaminarError(

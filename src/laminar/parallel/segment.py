@@ -9,12 +9,13 @@ import errno
 import mmap
 import os
 import tempfile
-from typing import final
-
-import torch
-from torch import Tensor
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, final
 
 from laminar.core.errors import LaminarError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LINE = 64  # bytes of a cache line: words of different writers lie on different ones
 
@@ -25,6 +26,22 @@ class Segment:
         """Attach to the segment behind an open file."""
         self.fd, self.size = fd, size
         self.map = mmap.mmap(fd, size)
+
+    @classmethod
+    def of_process(cls, pid: int, fd: int, size: int) -> Segment:
+        """One that another process of this machine has open by that number. OSError if it has not."""
+        own = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR)
+        try:
+            return cls(own, size)
+        except (OSError, ValueError):
+            os.close(own)
+            raise
+
+    @classmethod
+    def told(cls, told: Mapping[str, Any]) -> Segment:
+        """In a member of a team: the file that it has inherited, or that the chief has open."""
+        number, size = told["segment"], told["bytes"]
+        return cls(number, size) if told["of"] is None else cls.of_process(told["of"], number, size)
 
     @classmethod
     def create(cls, size: int) -> Segment:
@@ -48,6 +65,8 @@ class Segment:
 
     def floats(self, offset: int, count: int) -> Tensor:
         """`count` float32 numbers from byte `offset` on, as a tensor on the shared memory."""
+        import torch  # not above: the wire has segments, too, and does without it
+
         return torch.frombuffer(self.map, dtype=torch.float32, count=count, offset=offset) if count else torch.empty(0)
 
     def words(self, offset: int, count: int) -> memoryview[int]:

@@ -30,8 +30,12 @@ def main() -> int:
         return 0  # nobody needed it
     told: dict[str, Any] = json.loads(given)
     os.environ.update(told.pop("environment"))
-    crew.GIVEN.append(told)
-    code: int = importlib.import_module(told.pop("module")).main()
+    return become(told, told.pop("module"))
+
+
+def become(brief: dict[str, Any], module: str) -> int:
+    crew.GIVEN.append(brief)
+    code: int = importlib.import_module(module).main()
     return code
 
 

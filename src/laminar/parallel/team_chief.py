@@ -7,19 +7,24 @@ other at every step: sync/, split/.
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, final
 
 import torch
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
 from laminar.core.figures import many
-from laminar.parallel.crew import CALLED_OFF, GRACE, Crew, Staff
+from laminar.parallel.crew import CALLED_OFF, GRACE, Crew, Said, Staff
+from laminar.parallel.evaluation.hire import ROLE, Hire
 from laminar.parallel.sync.links import Link
+from laminar.parallel.wire.addresses import lines_folder
 from laminar.stack.open_job import Description
 from laminar.train import checkpoint
 from laminar.train.job import Job, Trained
@@ -40,6 +45,7 @@ class Ways:
     losses: int  # after which it is no bad luck
     timeout: float
     told: Mapping[str, Any] = field(default_factory=dict)  # to each worker, beside the job
+    evaluator: bool = False  # does another process test the epochs?
 
 
 DEATHS: Final = 20
@@ -48,13 +54,14 @@ DEATHS: Final = 20
 def run_team(job: Job, ways: Ways, description: Description, emit: Emit, staff: Staff | None = None) -> Trained:
     size = ways.workers
     notes: list[str] = []
+    remarks: list[str] = []  # of what harmed nobody
     while True:
         if staff is not None:
             room = staff.room(size, 1 if notes and ways.doubles else ways.fewest if ways.waits or notes else None)
             size = size if ways.doubles else room
-        ended = _attempt(job, ways, size, description, emit, staff)
+        ended = _Attempt(job, ways, size, description, emit, staff, remarks).run()
         if isinstance(ended, Trained):
-            ended.notes[:0] = notes
+            ended.notes[:0] = [*notes, *remarks]
             _take_over(job)
             return ended
         after = checkpoint.newest(job.folder)[0]
@@ -74,49 +81,102 @@ def run_team(job: Job, ways: Ways, description: Description, emit: Emit, staff: 
             raise LaminarError("L608", f"{left}: {'; '.join(notes[-3:])}", hint="look at the machine's log, then laminar build again")
 
 
-def _attempt(job: Job, ways: Ways, size: int, description: Description, emit: Emit, staff: Staff | None) -> Trained | str:
-    """One team until it is done, or someone died or stalled: who, and how it ended."""
-    threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // size)
-    told = description.to_json()
-    if staff is not None:
-        staff.ship(told)  # with the checkpoint to go on from
-    link = ways.lay(size)
-    brief = {"job": told, "size": size, "link": link.told, "timeout": ways.timeout, "threads": threads, **ways.told}
-    lost: str | None = None
-    asked = False
-    latest: float | None = None  # by then all have left, once one has
-    try:
-        with Crew(threads=threads, staff=staff) as crew:
-            for rank in range(size):
-                crew.start_worker(ways.module, rank, brief, files=link.files)
-            while crew.alive:
+@final
+class _Attempt:
+    """One team until it is done, or someone died, stalled or was told to leave."""
+
+    def __init__(
+        self, job: Job, ways: Ways, size: int, description: Description, emit: Emit, staff: Staff | None, remarks: list[str]
+    ) -> None:
+        self._job, self._ways, self._size, self._emit, self._staff, self._remarks = job, ways, size, emit, staff, remarks
+        self._threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // size)
+        self._told = description.to_json()
+        self._lost: str | None = None  # who, and how it ended
+        self._stopped = False  # member 0 was told to keep a checkpoint and end
+        self._latest: float | None = None  # by then all have left, once one has
+
+    def run(self) -> Trained | str:
+        """What was trained, or who was lost, and how."""
+        with ExitStack() as held:
+            if self._staff is not None:
+                self._staff.ship(self._told)  # with the checkpoint to go on from
+            link = self._ways.lay(self._size)
+            held.callback(link.close)
+            brief = {"job": self._told, "size": self._size, "link": link.told, "timeout": self._ways.timeout, "threads": self._threads}
+            brief |= self._ways.told
+            crew = held.enter_context(Crew(threads=self._threads, staff=self._staff))
+            hire = self._hire(crew, brief, held) if self._ways.evaluator else None
+            for rank in range(self._size):
+                crew.start_worker(self._ways.module, rank, brief, files=link.files)
+            asked = False
+            while crew.workers:
                 try:
-                    for said in crew.hear(None if latest is None else max(0.0, latest - time.monotonic())):
-                        if said.event is not None:
-                            emit(said.event)
-                        elif said.member.done is None:
-                            link.call_off()
-                            latest = latest or time.monotonic() + min(GRACE, ways.timeout)
-                            if said.member.code not in (CALLED_OFF, 128 + signal.SIGINT):
-                                lost = lost or f"{said.member.name} {said.member.how_it_ended()}"
-                    if latest is not None and time.monotonic() >= latest:
-                        for member in crew.alive:  # stopped, or computing for too long
-                            lost = lost or f"{member.name} was not heard of for {ways.timeout:g} seconds"
-                            member.kill()
+                    for said in crew.hear(None if self._latest is None else max(0.0, self._latest - time.monotonic())):
+                        self._hear(said, crew, link, hire)
+                    self._end_late(crew)
                 except KeyboardInterrupt:
                     if asked:
                         raise
                     asked = True
-                    crew.members[0].send(signal.SIGINT)
+                    self._stop(crew)
             if asked:
                 raise KeyboardInterrupt
-            for member in crew.members:
+            workers = [member for member in crew.members if member.role == "worker"]
+            for member in workers:
                 if member.error is not None:
                     raise member.error
-            first = crew.members[0]
-            return Trained(**first.done) if first.done is not None else lost or f"{first.name} {first.how_it_ended()}"
-    finally:
-        link.close()
+            first = workers[0]
+            return Trained(**first.done) if first.done is not None else self._lost or f"{first.name} {first.how_it_ended()}"
+
+    def _hire(self, crew: Crew, brief: dict[str, Any], held: ExitStack) -> Hire:
+        """Member 0 has the desk, and says where."""
+        brief["desk"] = {"token": secrets.token_hex(16), "address": None}
+        if self._staff is None:
+            short = lines_folder()
+            held.callback(shutil.rmtree, short, ignore_errors=True)
+            brief["desk"]["address"] = f"unix:{short / 'desk'}"
+        token, who = brief["desk"]["token"], "the workers test by themselves"
+        return Hire(crew, self._told, token, self._threads, self._remark, self._job.clock, who)
+
+    def _remark(self, why: str) -> None:
+        self._remarks.append(why)
+        self._emit({"event": "note", "layer": self._job.name, "why": why})
+
+    def _hear(self, said: Said, crew: Crew, link: Link, hire: Hire | None) -> None:
+        member = said.member
+        match said.event:
+            case {"desk": address}:
+                assert hire is not None
+                hire.start(address)
+            case {"leaving": why} if member.role == "worker":
+                self._lost = self._lost or f"{member.name} {why}"
+                self._stop(crew)
+            case {"leaving": _}:
+                pass  # it ends with its machine, and another takes its place
+            case None if member.role == ROLE:
+                if hire is not None and not self._stopped:
+                    hire.ended(member)
+            case None if member.done is None:
+                link.call_off()
+                self._latest = self._latest or time.monotonic() + min(GRACE, self._ways.timeout)
+                if member.code not in (CALLED_OFF, 128 + signal.SIGINT):
+                    self._lost = self._lost or f"{member.name} {member.how_it_ended()}"
+            case None:
+                pass
+            case event:
+                self._emit(event)
+
+    def _stop(self, crew: Crew) -> None:
+        if not self._stopped:  # told twice, it would not finish its step
+            self._stopped = True
+            crew.members[0].send(signal.SIGINT)
+
+    def _end_late(self, crew: Crew) -> None:
+        """Those that are stopped, or compute for too long."""
+        if self._latest is not None and time.monotonic() >= self._latest:
+            for member in crew.workers:
+                self._lost = self._lost or f"{member.name} was not heard of for {self._ways.timeout:g} seconds"
+                member.kill()
 
 
 @torch.no_grad()

@@ -8,18 +8,21 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import torch
 
 from laminar.core.events import nowhere
 from laminar.core.heap import keep_freed_memory
-from laminar.parallel.crew import CALLED_OFF, read_brief, tell_error
+from laminar.parallel.crew import CALLED_OFF, OWN_ADDRESS, read_brief, tell_error
+from laminar.parallel.evaluation.desk import Desk
 from laminar.parallel.meeting import Broken, precise_naps
 from laminar.stack.open_job import Description
 from laminar.train.job import Job
 from laminar.train.loop import train
 from laminar.train.team import Team
+
+LOOPBACK: Final = "127.0.0.1"
 
 T = TypeVar("T", bound=Team)
 
@@ -37,6 +40,10 @@ def be_member(join: Callable[[Job, dict[str, Any], int], T], after: Callable[[T]
     try:
         torch.set_num_threads(told["threads"])
         job = Description.from_json(told["job"]).open()
+        if "desk" in told and not rank:
+            own_host = os.environ.get(OWN_ADDRESS, LOOPBACK)
+            job.tester = desk = Desk(told["desk"]["address"] or f"{own_host}:0", told["desk"]["token"], told["timeout"])
+            brief.say({"desk": desk.address})
         team = join(job, told, rank)
         job.team = team
         own = {"role": "worker", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}

@@ -24,7 +24,7 @@ def main() -> None:
     told = read_brief().told
     torch.set_num_threads(1)
     plan, number = plans.from_json(told["plan"]), int(told["rank"])
-    servers = [Server(address, told["token"], str(number), 60.0) for address in told["addresses"]]
+    servers = [Server(at, told["token"], str(number), 60.0, room=plan.room(shard)) for shard, at in enumerate(told["addresses"])]
     for server in servers:
         server.call()
     lines = [Line(server, plan.layout(shard).numel) for shard, server in enumerate(servers)]

@@ -186,6 +186,11 @@ def test_every_strategy_builds(tmp_path: Path, kind: str) -> None:
     first, *_ = project.events("epoch")
     assert 0 < first["seconds"] < first["t"] - project.events("start")[0]["t"]  # starting is no training
     assert first["team"]["bytes"] > 0
+    computing, waiting = (project.events("end")[0]["team"][name] for name in ("computing", "waiting"))
+    # Who comes late may find everything done, and where gradients travel beside computing nobody need wait.
+    assert computing.keys() == waiting.keys() and set() < computing.keys() <= {"0", "1"}
+    assert sum(computing.values()) > 0
+    assert all(seconds >= 0 for seconds in (*computing.values(), *waiting.values()))
     from laminar.stack.api import Stack
 
     unused = Stack.load(project.folder / "laminar.toml").layer("base").state_dict()["unused"]

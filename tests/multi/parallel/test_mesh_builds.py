@@ -41,6 +41,16 @@ def test_the_layer_is_that_of_one_process(tmp_path: Path, strategy: str) -> None
     assert laminar(split, "evaluate", "base", "--data", "digits").returncode == 0
 
 
+@pytest.mark.parametrize("optimizer", ["lars", "lamb"])
+def test_rules_that_go_by_the_norms_of_whole_tensors(tmp_path: Path, optimizer: str) -> None:
+    more = ", trust = 1.0" if optimizer == "lars" else ""
+    alone = project(tmp_path / "alone", optimizer=optimizer, more=more)
+    split = mesh_project(tmp_path / "split", SQUARE, optimizer=optimizer, more=more)
+    built(alone), built(split)
+    assert losses(split) == pytest.approx(losses(alone), abs=1e-5)
+    assert losses(split)[-1] < losses(split)[0]
+
+
 def test_a_run_of_four_goes_on_with_two(tmp_path: Path) -> None:
     alone, split = project(tmp_path / "alone", epochs=30), mesh_project(tmp_path / "split", SQUARE, epochs=30)
     process = start(split, "build", "-q")
@@ -82,6 +92,10 @@ def test_a_killed_worker_is_replaced(tmp_path: Path, rank: int) -> None:
         ('kind = "mesh", mesh = { cols = 2 }, split = { hiden = "cols" }', ["'hiden'", "did you mean 'hidden'"]),
         ('kind = "mesh", mesh = { cols = 2 }, split = { hidden = "rows" }', ["'rows'", "no axis of the mesh (cols = 2)"]),
         ('kind = "mesh", mesh = { cols = 2 }, split = { }, module = { "hed" = { } }', ['module."hed"', "did you mean 'head'"]),
+        (
+            'kind = "mesh", mesh = { cols = 2 }, split = { hidden = "cols" }, module = { "head" = { height = "cols" } }',
+            ["'head' has no dimension 'height'", "classes: 10; hidden: 24", '"head" = { hidden = "cols" }'],
+        ),
         ('kind = "mesh", mesh = { cols = 2 }, workers = 3', ["strategy.workers is 3", "the mesh has 2 = 2"]),
         ('kind = "mesh", mesh = { }', ["strategy.mesh has no axis"]),
         ('kind = "mesh"', ["mesh"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from xml.etree import ElementTree
@@ -94,6 +95,7 @@ def test_what_is_shown_is_what_is_sent(tmp_path: Path, strategy: str) -> None:
     built(folder)
     (epoch,) = events(folder, "epoch")
     assert epoch["bytes"] == sent  # what is told at the end of a step counts in the next
+    assert len(epoch["busy"]) == workers and all(0 <= part <= 1 for part in epoch["busy"])
 
 
 def test_a_picture_of_the_last_step(tmp_path: Path) -> None:
@@ -123,6 +125,32 @@ def test_a_run_of_four_goes_on_with_two(tmp_path: Path) -> None:
     assert losses(cut)[:70] == pytest.approx(losses(alone), abs=1e-5)
     (resumed,) = events(cut, "resume")
     assert resumed["step"] >= 20
+
+
+def interrupted(folder: Path, step: int) -> None:
+    """Begun or gone on with, and ended by Ctrl-C once it has come so far."""
+    process = start(folder, "build", "-q")
+    wait_for_step(folder, process, step)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize(
+    "strategy", ['kind = "branches", lanes = 2', 'kind = "pipeline", stages = 2, microbatches = 5, batch_norm = "each"']
+)
+def test_how_often_it_was_interrupted_changes_no_bit(tmp_path: Path, strategy: str) -> None:
+    """From one checkpoint, once at a stretch and once in pieces: who has which operator is kept beside it."""
+    stretch, pieces = tmp_path / "stretch", tmp_path / "pieces"
+    project(stretch, model="models:wide", args="{ }", epochs=30, more=f", strategy = {{ {strategy} }}")
+    (stretch / "models.py").write_text(WIDE)
+    interrupted(stretch, 20)
+    shutil.copytree(stretch, pieces)
+    interrupted(pieces, 150)
+    one, many = built(stretch), built(pieces)
+    assert len(events(pieces, "resume")) == 2 and len(events(stretch, "resume")) == 1
+    assert losses(pieces) == losses(stretch)
+    assert many["id"] == one["id"]
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -157,6 +185,10 @@ def test_a_frozen_bottom_stays_as_it_is(tmp_path: Path, keep: str, cut_at: str) 
         ('kind = "pipeline", stages = 2, microbatches = 51', ["a batch has 50 rows", "microbatches = 50"]),
         ('kind = "pipeline", stages = 2, schedule = "2f2b"', ["2f2b"]),
         ('kind = "pipeline", stages = 2, mesh = { lanes = 2 }', ["'lanes'"]),
+        (
+            'kind = "pipeline", stages = 2, mesh = { cols = 2 }, module = { "head" = { vocab = "cols" } }',
+            ["'head' has no dimension 'vocab'", "classes: 10", '"head" = { classes = "cols" }'],
+        ),
         ('kind = "branches"', ["no branches side by side", "pipeline"]),
     ],
 )

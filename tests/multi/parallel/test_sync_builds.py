@@ -57,6 +57,29 @@ def slow(classes):
     return Slow(classes)
 """
 
+UNEVEN = """\
+import time
+
+from torch import nn
+
+
+class Uneven(nn.Module):
+    \"\"\"Takes its time for the larger share of a batch.\"\"\"
+
+    def __init__(self, classes):
+        super().__init__()
+        self.net = nn.Sequential(nn.Flatten(), nn.Linear(64, 24), nn.ReLU(), nn.Linear(24, classes))
+
+    def forward(self, x):
+        if self.training and len(x) == 26:
+            time.sleep(0.04)
+        return self.net(x)
+
+
+def uneven(classes):
+    return Uneven(classes)
+"""
+
 
 def project(
     folder: Path, *, epochs: int = 4, optimizer: str = "adam", more: str = "", model: str = "laminar:mlp", args: str = "{ hidden = [24] }"
@@ -105,6 +128,17 @@ def events(folder: Path, kind: str) -> list[dict[str, Any]]:
     return [event for event in read(path) if event["event"] == kind]
 
 
+@pytest.mark.parametrize("link", ["memory", "gloo"])
+def test_who_waits_for_a_slower_worker_is_said_to_be_idle(tmp_path: Path, link: str) -> None:
+    folder = project(tmp_path / "uneven", epochs=2, model="models:uneven", args="{ }")
+    stack = folder / "laminar.toml"
+    stack.write_text(stack.read_text().replace("batch = 50", "batch = 51"))  # 25 rows for worker 0, 26 for worker 1
+    (folder / "models.py").write_text(UNEVEN)
+    built(folder, "--strategy", f"sync:link={link}", "--workers", "2")
+    for idle, busy in [event["busy"] for event in events(folder, "epoch")]:
+        assert idle + 0.25 < busy  # much more on a machine that has nothing else to do
+
+
 @pytest.mark.parametrize(("optimizer", "more"), [("adam", ""), ("lamb", ", clip = 0.5")])
 def test_the_losses_are_those_of_one_process(tmp_path: Path, optimizer: str, more: str) -> None:
     alone = project(tmp_path / "alone", optimizer=optimizer, more=more)
@@ -118,6 +152,8 @@ def test_the_losses_are_those_of_one_process(tmp_path: Path, optimizer: str, mor
     workers = events(three, "worker")
     assert [(w["role"], w["rank"]) for w in workers] == [("worker", 0), ("worker", 1), ("worker", 2)]
     assert len({w["pid"] for w in workers}) == 3
+    busy = [event["busy"] for event in events(three, "epoch")]
+    assert all(len(parts) == 3 and all(0 <= part <= 1 for part in parts) for parts in busy)
     assert not any(alive(w["pid"]) for w in workers)
 
 

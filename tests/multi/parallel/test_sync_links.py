@@ -75,6 +75,7 @@ def test_over_gloo_the_losses_are_those_of_one_process(tmp_path: Path) -> None:
         assert team["steps_per_second"] > 0 and team["samples_per_second"] > team["steps_per_second"]
         for epoch in events(tmp_path / str(workers), "epoch"):
             assert epoch["workers"] == workers and epoch["bytes"] == epoch["dense_bytes"] > 0
+            assert len(epoch["busy"]) == workers and all(0 <= part <= 1 for part in epoch["busy"])
 
 
 def test_over_gloo_steps_of_several_batches_are_those_of_one_process(tmp_path: Path) -> None:

@@ -65,8 +65,9 @@ def test_1f1b_holds_no_more_micro_batches_than_there_are_stages(lanes: int) -> N
 def test_branches_go_side_by_side() -> None:
     # a trunk, two branches, the trunk again
     found = one_after_the_other([0, 0, 1, 0], 2, 1)
-    assert [(a.kind, a.stage) for a in found[0]] == [("forward", s) for s in (0, 1, 3)] + [("backward", s) for s in (3, 1, 0)]
-    assert [(a.kind, a.stage) for a in found[1]] == [("forward", 2), ("backward", 2)]
+    back = [(kind, s) for kind in ("inputs", "weights") for s in (3, 1, 0)]
+    assert [(a.kind, a.stage) for a in found[0]] == [("forward", s) for s in (0, 1, 3)] + back
+    assert [(a.kind, a.stage) for a in found[1]] == [("forward", 2), ("inputs", 2), ("weights", 2)]
 
 
 def test_orders_that_cannot_be_followed_are_told() -> None:

@@ -120,6 +120,24 @@ def test_a_large_reply_does_not_hold_up_others(unix: Hub) -> None:
     assert {caller for caller, header, _ in hear(unix, 2) if header is None} == {caller, other}
 
 
+def test_bytes_may_change_once_they_are_given(hub: Hub) -> None:
+    link = Link(hub.address, TOKEN, timeout=5.0)
+    link.send({"say": "hello"})
+    ((caller, _, _),) = hear(hub)
+    whole = bytes(range(256)) * 64
+    answers = [bytearray(whole) for _ in range(1000)]  # 16 MiB: more than any socket takes at once
+    for answer in answers:
+        hub.send(caller, {}, answer)
+        answer[:] = bytes(len(answer))
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.extend(bytes(link.receive()[1]) for _ in answers))
+    reader.start()
+    while reader.is_alive():
+        assert list(hub.turn(0.05)) == []
+    assert received == [whole] * len(answers)
+    link.close()
+
+
 def test_many_callers_are_all_heard(hub: Hub) -> None:
     links = [Link(hub.address, TOKEN, timeout=5.0) for _ in range(40)]
     for round_ in range(3):

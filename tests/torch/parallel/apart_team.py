@@ -85,10 +85,11 @@ def train_apart(
     stop_after: int | None = None,
     crash_after: tuple[int, ...] = (),
     row_seconds: Callable[[str], float] | None = None,
+    near: bool = True,
 ) -> Outcome:
     """Train until it is over. Some moments are counted by how often workers ask whether they shall leave: `stop_after`, when they shall,
     as after Ctrl-C; `crash_after`, when every server dies as by kill -9, and is started again from its snapshot.
-    `row_seconds`: what a row takes each worker, by a clock of its own."""
+    `row_seconds`: what a row takes each worker, by a clock of its own. `near`: messages lie in shared memory, as on one machine."""
     first = make()
     outcome = Outcome(first)
     how: Any = strategy(first.recipe.strategy)
@@ -104,6 +105,9 @@ def train_apart(
     judge = Judge(first, plan, [hub.address for hub in hubs], TOKEN, 20.0)
     over = threading.Event()
     crashes = [threading.Event() for _ in shards]
+    standing = [threading.Event() for _ in shards]  # no crash is on its way
+    for stands in standing:
+        stands.set()
     errors: list[BaseException] = []
     asked = threading.Lock()
     count = 0
@@ -113,7 +117,8 @@ def train_apart(
         with asked:
             count += 1
             if count in crash_after:
-                for dies in crashes:
+                for stands, dies in zip(standing, crashes, strict=True):
+                    stands.clear()
                     dies.set()
             if stop_after is not None and count == stop_after:
                 for shard in shards:
@@ -132,6 +137,9 @@ def train_apart(
                     hubs[shard] = Hub(hubs[shard].address, TOKEN, payload_limit=1 << 20)
                     report = Report(outcome.told.append, hubs[shard], SYSTEM, first=not shard)
                     server = servers[shard] = Server(plan, shard, folder, hubs[shard], report, SYSTEM, again=True)
+                    with asked:
+                        if not crashes[shard].is_set():
+                            standing[shard].set()
         except BaseException as error:
             errors.append(error)
 
@@ -141,9 +149,10 @@ def train_apart(
             if row_seconds is not None:
                 clock = own_clock = FakeClock()
                 trainer.job.model.register_forward_pre_hook(lambda _, args: own_clock.advance(len(args[0]) * row_seconds(name)))
-            calls = [Call(hub.address, TOKEN, name, 20.0) for hub in hubs]
+            calls = [Call(hubs[i].address, TOKEN, name, 20.0, room=plan.room(i) if near else None) for i in shards]
             for call in calls:
                 call.call()
+                assert call.near == near
             own = OwnState(folder, name, Attempt(training="t", number=attempt))
             if isinstance(how, Downpour):
                 lines = [Line(call, layout.numel) for call, layout in zip(calls, trainer.layouts, strict=True)]
@@ -167,7 +176,8 @@ def train_apart(
     for thread in workers:
         thread.join()
     if not errors:
-        for shard in shards:
+        for shard in shards:  # a worker may be done before the last crash is; the chief of a build asks again
+            assert standing[shard].wait(20.0)
             judge.say(shard, Chief(keep=True))
         judge.fetch()
         outcome._metrics = judge.metrics()

@@ -43,10 +43,13 @@ def furthest(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
         ({"optimizer": "adam", "lr": 0.01, "clip": 0.5}, 2),
     ],
 )
-def test_one_downpour_worker_that_waits_for_every_step_is_one_process(tmp_path: Path, recipe: dict[str, Any], shards: int) -> None:
+@pytest.mark.parametrize("near", [True, False])
+def test_one_downpour_worker_that_waits_for_every_step_is_one_process(
+    tmp_path: Path, recipe: dict[str, Any], shards: int, near: bool
+) -> None:
     how = Downpour(workers=1, shards=shards, n_push=1, n_fetch=1, overlap=False)
     weights, losses = solo(tmp_path / "solo", **recipe)
-    found = apart(tmp_path / "apart", strategy=how, **recipe)
+    found = train_apart(tmp_path / "apart", lambda: job(tmp_path / "apart", strategy=how, **recipe), near=near)
     assert len(found.losses) == len(losses) == 36
     assert max(abs(a - b) for a, b in zip(found.losses, losses, strict=True)) < 1e-6
     assert furthest(found.weights, weights) < 1e-6
@@ -93,6 +96,8 @@ def test_averaging_gives_more_batches_to_the_faster(tmp_path: Path) -> None:
     epochs = [one for one in found.told if "epoch" in one]
     assert epochs[-1]["team"]["shares"] == {"0": 0.6667, "1": 0.3333}
     assert [one["train"]["seen"] for one in epochs] == [96] * 4  # every sample of every epoch, by one or the other
+    computing = epochs[-1]["team"]["computing"]
+    assert computing["0"] / 0.02 + computing["1"] / 0.04 == pytest.approx(4 * 96, abs=1), "each row took its worker's time"
     assert found.metrics["accuracy"] > 0.6
 
 
@@ -215,9 +220,10 @@ def test_servers_that_are_killed_repeat_rounds_and_nothing_else(tmp_path: Path, 
 
 @pytest.mark.parametrize("shards", [1, 2])
 @pytest.mark.parametrize("overlap", [True, False])
-def test_servers_that_are_killed_get_every_push_once(tmp_path: Path, shards: int, overlap: bool) -> None:
+@pytest.mark.parametrize("near", [True, False])
+def test_servers_that_are_killed_get_every_push_once(tmp_path: Path, shards: int, overlap: bool, near: bool) -> None:
     how = Downpour(workers=2, shards=shards, n_push=2, n_fetch=2, overlap=overlap)
-    killed = train_apart(tmp_path / "killed", lambda: job(tmp_path / "killed", strategy=how), crash_after=(7, 20, 21, 33))
+    killed = train_apart(tmp_path / "killed", lambda: job(tmp_path / "killed", strategy=how), crash_after=(7, 20, 21, 33), near=near)
     assert set(killed.why) == {"all epochs done"} and killed.pushes >= 18
     assert killed.applied == [killed.pushes] * shards
     assert killed.metrics["accuracy"] > 0.75

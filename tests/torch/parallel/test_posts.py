@@ -61,6 +61,8 @@ class TestInMemory(PostContract):
 
 
 class TestOverGloo(PostContract):
+    seen = False
+
     def ends(self) -> tuple[Post, Post]:
         store = serve_store("127.0.0.1", None)
         groups: dict[int, Group] = {}
@@ -73,7 +75,16 @@ class TestOverGloo(PostContract):
             thread.start()
         for thread in threads:
             thread.join()
-        return GlooPost(groups[0], 1, 7), GlooPost(groups[1], 0, 7)
+        return GlooPost(groups[0], 1, 7, self.rooms), GlooPost(groups[1], 0, 7, self.rooms)
+
+    def test_what_has_left_is_not_kept(self) -> None:
+        sender, taker = self.ends()
+        for _ in range(4 * self.rooms):
+            taker.expect((4, 5), torch.float32)
+            sender.send(torch.ones(4, 5))
+            taker.receive()
+        assert isinstance(sender, GlooPost)
+        assert len(sender._leaving) <= self.rooms
 
 
 class TestBetweenThreads(PostContract):

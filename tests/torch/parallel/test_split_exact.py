@@ -24,7 +24,7 @@ from laminar.parallel.split.traffic import traffic
 from laminar.testing.thread_lines import on_every_worker
 from tests.torch.parallel.split_models import Block, Chunked, Cnn, Permuted, Signal, Tied, Wide, Words, images, mlp, signals, words
 
-STEPS, RATE = 4, 0.05
+STEPS, RATE = 20, 0.05
 TWO: dict[str, int] = {"cols": 2}
 FOUR: dict[str, int] = {"cols": 4}
 SQUARE: dict[str, int] = {"rows": 2, "cols": 2}

@@ -30,7 +30,7 @@ from laminar.train.splitting import LANES, Branches, Pipeline
 from laminar.train.tensor_file import Later
 from tests.torch.parallel.split_models import Block, Chunked, Cnn, Permuted, Signal, Tied, Wide, Words, images, mlp, signals, words
 
-STEPS, ROWS = 4, 12
+STEPS, ROWS = 20, 12
 
 
 def deep() -> nn.Module:

@@ -98,6 +98,13 @@ class Aggregator:
         """When a Tick is due, on the clock of the events. None: nothing waits for time."""
         return None if self._state.ends is None else self._state.ends - self._state.skew
 
+    def stood_still(self, now: float) -> None:
+        """Nobody worked since the last event: what waits for time has as much of it left as it had then."""
+        state = self._state
+        if state.clock is not None and now > state.clock:
+            state.skew -= now - state.clock
+            state.clock = now
+
     def on(self, event: Event) -> list[Action]:
         self._out = []
         state = self._state

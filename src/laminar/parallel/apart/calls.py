@@ -24,8 +24,18 @@ LEFT: Final = "it was told to leave"
 class Server:
     """A server as its workers see it. For one thread."""
 
-    def __init__(self, address: str, token: str, name: str, timeout: float, *, pause: Callable[[float], None] = time.sleep) -> None:
-        self.address, self.name = address, name
+    def __init__(
+        self,
+        address: str,
+        token: str,
+        name: str,
+        timeout: float,
+        *,
+        room: tuple[int, int] | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`room`: bytes that messages have at most, to the server and from it, if they are to lie in shared memory where it is near."""
+        self.address, self.name, self._room = address, name, room
         self._token, self._timeout, self._pause = token, timeout, pause
         self._link: Link | None = None
         self._life = secrets.token_hex(8)  # numbers of processes are used again
@@ -38,7 +48,7 @@ class Server:
         while True:
             self.close()
             try:
-                self._link = Link(self.address, self._token)
+                self._link = Link(self.address, self._token, room=self._room)
                 said, _ = self.ask(Hello(worker=self.name, life=self._life, pid=os.getpid(), host=socket.gethostname(), busy=self.busy))
                 assert isinstance(said, Welcome)
                 self.welcome, self.name = said, said.worker
@@ -73,10 +83,28 @@ class Server:
 
     def ask(self, said: Message, *payload: Bytes) -> tuple[Reply, memoryview]:
         """Gone if the line breaks."""
+        self.say(said, *payload)
+        return self.hear()
+
+    def say(self, said: Message, *payload: Bytes) -> None:
+        """The first half of asking. Gone if the line breaks."""
         assert self._link is not None
         self._link.send(said, *payload)
+
+    def hear(self) -> tuple[Reply, memoryview]:
+        """The second half, which waits unless it is `ready`."""
+        assert self._link is not None
         header, data = self._link.receive()
         return _checked(header), data
+
+    @property
+    def near(self) -> bool:
+        """Does what is said to it lie in shared memory?"""
+        return self._link is not None and self._link.near
+
+    def ready(self) -> bool:
+        assert self._link is not None
+        return self._link.ready()
 
     def wait(self) -> tuple[Reply, memoryview]:
         """What the server says next. After a broken line, what it says to one who is new."""

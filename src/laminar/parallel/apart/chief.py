@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import socket
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -19,7 +18,6 @@ from typing import Any, Final, TypeVar, final
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
-from laminar.core.scratch import scratch
 from laminar.parallel.apart import invitation, keep
 from laminar.parallel.apart import plan as plans
 from laminar.parallel.apart.brief import addresses, make_brief
@@ -32,6 +30,9 @@ from laminar.parallel.apart.progress import Told
 from laminar.parallel.apart.shard import begin
 from laminar.parallel.apart.watch import Watch
 from laminar.parallel.crew import Crew, LocalMember, Member, Said, Staff
+from laminar.parallel.evaluation.desk import Desk
+from laminar.parallel.evaluation.hire import ROLE, Hire
+from laminar.parallel.wire.addresses import lines_folder
 from laminar.parallel.wire.frames import Gone
 from laminar.stack.open_job import Description
 from laminar.train.borrowed import Interrupts
@@ -48,7 +49,6 @@ WORKER, SERVER = "laminar.parallel.apart.worker_process", "laminar.parallel.apar
 LOOK: Final = 0.01  # seconds between looks for a judgement that is under way
 IDLE: Final = 0.25  # and for anything else that nobody says: Ctrl-C, silence
 STARTING: Final = 60.0  # seconds that a server may take to start
-LONGEST: Final = 80  # letters of a folder for sockets, whose paths must be short
 
 T = TypeVar("T")
 
@@ -75,8 +75,7 @@ def run_apart(job: Job, how: Averaging | Downpour | Quorum, description: Descrip
         told.history = held.enter_context(history)
         threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // how.workers)
         crew = held.enter_context(Crew(threads=threads, staff=staff))
-        place = "/tmp" if len(tempfile.gettempdir()) > LONGEST else None
-        short = scratch("laminar-lines-", place)
+        short = lines_folder()
         held.callback(shutil.rmtree, short, ignore_errors=True)
         chief = _Chief(job, plan, description, told, crew, interrupts, folder, short, threads, staff)
         held.callback(chief.close)
@@ -101,15 +100,24 @@ class _Chief:
         self.job, self.plan, self.how, self.told, self.crew, self.interrupts = job, plan, plan.how, told, crew, interrupts
         self.folder, self.now = folder, job.clock.monotonic
         self.brief = make_brief(plan, description, told.attempt, folder, threads, addresses(plan, short, staff))
-        self.judge = Judge(job, plan, self.brief["addresses"], self.brief["token"], self.how.timeout)
+        self.desk: Desk | None = None
+        self.hire: Hire | None = None
+        if self.how.evaluator:
+            near = staff is None or staff.one_machine
+            address = f"unix:{short / 'desk'}" if near or staff is None else f"{staff.host}:0"
+            self.desk = Desk(address, self.brief["token"], self.how.timeout)
+            self.hire = Hire(crew, self.brief["job"], self.brief["token"], threads, told.note, job.clock, "the chief tests by itself")
+        self.judge = Judge(job, plan, self.brief["addresses"], self.brief["token"], self.how.timeout, self.desk)
         self.judging: tuple[dict[str, Any], Future[Judgement]] | None = None
         self.to_judge: list[dict[str, Any]] = []
         self.deaths = Deaths()
         self.watch = Watch(self.how.timeout, self.now)
         self.absent: set[str] = set()  # our workers that died and will not come back
         self.guests: set[str] = set()  # workers that someone else has started
+        self.leaving: set[Member] = set()  # workers whose machine is about to end
         self.listening: set[int] = set()  # servers that are there
         self.unsaid: set[int] = set()  # servers that are to hear how things are
+        self.behind = -1  # the newest epoch that is being tested elsewhere: rounds go on
         self.stopping = ""  # why it is over
         self.over = False  # nobody is needed any more
         self.asked: float | None = None  # when Ctrl-C was pressed
@@ -117,6 +125,8 @@ class _Chief:
 
     def close(self) -> None:
         (self.folder / invitation.FILE).unlink(missing_ok=True)
+        if self.desk is not None:
+            self.desk.close()
         self.crew.end()
         self.judge.close()
 
@@ -126,6 +136,7 @@ class _Chief:
             self._hear(LOOK if self.judging is not None else IDLE)
             self._judged()
             self._judge_next()
+            self._let_go_on()
             while self.unsaid:
                 self._tell(self.unsaid.pop())
             self._end_silent()
@@ -140,8 +151,8 @@ class _Chief:
         judging = self.judging is not None
         if self.asked is not None:
             whole = len(self.listening) == len(self.plan.shards)  # else nobody would answer, and there is a snapshot
-            return whole and (bool(self._workers()) or judging) and self.now() - self.asked < self.how.timeout
-        return bool(self._workers() or self.guests or judging or self.to_judge)
+            return whole and (bool(self.crew.workers) or judging) and self.now() - self.asked < self.how.timeout
+        return bool(self.crew.workers or self.guests or judging or self.to_judge)
 
     def _start(self, resumes: bool) -> None:
         told, plan = self.told, self.plan
@@ -165,6 +176,8 @@ class _Chief:
         invitation.write(self.folder, self.brief)
         for rank in range(self.how.workers):
             self._start_worker(rank)
+        if self.desk is not None and self.hire is not None:
+            self.hire.start(self.desk.address)
 
     def _start_server(self, shard: int, *, again: bool) -> None:
         member = self.crew.start(SERVER, "server", shard, {**self.brief, "address": self.brief["addresses"][shard], "again": again})
@@ -172,9 +185,6 @@ class _Chief:
 
     def _start_worker(self, rank: int) -> None:
         self.watch.started(self.crew.start_worker(WORKER, rank, self.brief))
-
-    def _workers(self) -> list[Member]:
-        return [member for member in self.crew.alive if member.role == "worker"]
 
     def _announce_server(self, member: Member) -> None:
         assert isinstance(member, LocalMember)
@@ -189,6 +199,8 @@ class _Chief:
     # Hearing
 
     def _hear(self, timeout: float) -> None:
+        for process in self.desk.arrived() if self.desk is not None else []:
+            self._announce(**process)
         for said in list(self.crew.hear(timeout)):
             self.watch.heard(said.member)
             if said.event is None:
@@ -223,7 +235,7 @@ class _Chief:
             case {"joined": worker, "at": at}:
                 if not self.watch.first_hello:
                     self.tick = min(self.now(), at)  # opening the data is no training
-                ours = next((member for member in self._workers() if member.rank == worker["rank"]), None)
+                ours = next((member for member in self.crew.workers if member.rank == worker["rank"]), None)
                 if ours is None:
                     self.guests.add(str(worker["rank"]))
                 self.watch.said_hello(ours)
@@ -231,10 +243,15 @@ class _Chief:
             case {"gone": worker}:
                 self.guests.discard(worker)
             case {"lost": worker, "why": why}:
-                members = [member for member in self._workers() if str(member.rank) == worker]
+                members = [member for member in self.crew.workers if str(member.rank) == worker]
                 told.note(f"worker {worker} {why}, and {'was ended' if members else 'was left behind'}")
                 for member in members:
                     member.kill()
+            case {"leaving": why}:
+                if said.member.role == "worker":
+                    told.note(f"{said.member.name} {why}, and hands in what it has")
+                    self.leaving.add(said.member)
+                    said.member.send(signal.SIGUSR1)
             case {"note": why}:
                 told.history.tell("note", why=why)
             case _:
@@ -251,9 +268,13 @@ class _Chief:
             self.listening.discard(member.rank)
         if self.asked is not None:
             return
+        if member.role == ROLE:
+            if self.hire is not None:
+                self.hire.ended(member)
+            return
         if member.error is not None:
             raise member.error
-        if member.done is not None or (member.role == "worker" and (self.over or self.stopping)):
+        if (member.done is not None and member not in self.leaving) or (member.role == "worker" and (self.over or self.stopping)):
             return
         luck = self.deaths.add(f"{member.role} {member.rank}", self.now())
         again = luck and (member.role == "server" or self.how.elastic)
@@ -264,7 +285,7 @@ class _Chief:
         if again:
             self._start_server(member.rank, again=True) if member.role == "server" else self._start_worker(member.rank)
             return
-        if member.role == "server" or len(self._workers()) + len(self.guests) < self.how.fewest:
+        if member.role == "server" or len(self.crew.workers) + len(self.guests) < self.how.fewest:
             left = f"no {member.role} is" if member.role == "server" or self.how.fewest == 1 else "too few workers are"
             raise LaminarError(
                 "L608",
@@ -299,14 +320,25 @@ class _Chief:
             self.stopping = told.reason_to_stop()
         self.unsaid.update(range(len(self.plan.shards)) if self.stopping and not found.done else [0])
         # Where rounds wait for the test, it is in no epoch.
-        self.tick = found.at if isinstance(self.how, Downpour) else self.now()
+        self.tick = found.at if isinstance(self.how, Downpour) or self._goes_on else self.now()
         told.save()
+
+    @property
+    def _goes_on(self) -> bool:
+        """May rounds go on while an epoch is tested? Nothing that is learned depends on it, and another process tests."""
+        recipe = self.job.recipe
+        return self.desk is not None and self.desk.here and recipe.target is None and recipe.patience is None
+
+    def _let_go_on(self) -> None:
+        if self.judging is not None and not self.judging[0]["last"] and self.judge.fetched > self.behind and self._goes_on:
+            self.behind = self.judge.fetched
+            self.unsaid.add(0)
 
     # Speaking
 
     def _tell(self, shard: int) -> None:
         """How things are: to a server for which something is new, or which is new itself."""
-        message = Chief(tested=self.told.judged, stop=self.stopping, absent=sorted(self.absent), keep=self.over)
+        message = Chief(tested=max(self.told.judged, self.behind), stop=self.stopping, absent=sorted(self.absent), keep=self.over)
         self._patiently(lambda: self.judge.say(shard, message))
 
     def _patiently(self, ask: Callable[[], T]) -> T:
@@ -332,7 +364,7 @@ class _Chief:
         if len(self.listening) == len(self.plan.shards):
             for shard in range(len(self.plan.shards)):
                 self._tell(shard)
-        for member in self._workers():
+        for member in self.crew.workers:
             member.send(signal.SIGUSR1)
 
     def _keep(self) -> None:

@@ -94,6 +94,7 @@ class Decisions:
         self.pushes.setdefault(name, (said.batches, said.loss))
         base = min(said.base, self.aggregator.version)  # a server that went back to its snapshot is behind its workers
         self.report.tally(said.epoch, said.tally)  # first: with this push the epoch may be over, and told
+        self.report.worked(worker, said.seconds, said.waited)
         self._on(Gradient(worker, said.sequence, base, name, now, round=said.round, work=said.work), (name, packet))
         if not self._fate:
             self.numbers.take_buffers(worker, buffers)
@@ -101,6 +102,8 @@ class Decisions:
             self.report.tally(said.epoch, {what: -value for what, value in said.tally.items()})
             if not known:
                 self.pushes.pop(name, None)
+            if self._fate == REPEATED:
+                self.report.worked(worker, -said.seconds, -said.waited)
         if self.rounds is not None and self._fate != REPEATED:  # also of one that came too late: then it needs less to do
             self.rounds.heard(worker, samples=said.work, batches=said.batches, seconds=said.seconds)
         if self.units is not None and said.unit is not None and self._fate != REPEATED:

@@ -1,7 +1,8 @@
-"""The judge: brings the servers' parameters into the chief's model and tests it, in a thread, while workers go on."""
+"""The judge: brings the servers' parameters into the chief's model and has it tested, in a thread, while workers go on."""
 
 from __future__ import annotations
 
+import contextlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, final
@@ -13,11 +14,13 @@ from laminar.model.author_errors import raised_at
 from laminar.parallel.apart.messages import Chief, Parameters, reply
 from laminar.parallel.apart.plan import Plan
 from laminar.parallel.apart.trainer import load_buffers
+from laminar.parallel.evaluation.desk import Desk
+from laminar.parallel.evaluation.hire import ROLE
 from laminar.parallel.wire.link import Link
-from laminar.train.evaluate import evaluate
+from laminar.train.beside import Lost
+from laminar.train.evaluate import figures, sums_of_job
 from laminar.train.job import Job
-from laminar.train.losses import loss_name
-from laminar.train.snapshot import buffers_of, trainable
+from laminar.train.snapshot import buffers_of, changing, trainable
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Judgement:
     step: int
     train: dict[str, float]  # sums of a Tally
     metrics: dict[str, float]  # on the test split
+    by: str  # who tested, if not the chief
     finite: str  # name of a parameter that is not; empty: all are
     done: bool
     team: dict[str, Any]
@@ -34,18 +38,21 @@ class Judgement:
 
 @final
 class Judge:
-    def __init__(self, job: Job, plan: Plan, addresses: list[str], token: str, timeout: float) -> None:
-        self._job, self._plan, self._addresses, self._token, self._timeout = job, plan, addresses, token, timeout
+    def __init__(self, job: Job, plan: Plan, addresses: list[str], token: str, timeout: float, desk: Desk | None = None) -> None:
+        """`desk`: of an evaluator, which tests in the place of this process while it is there."""
+        self._job, self._plan, self._addresses, self._token, self._timeout, self._desk = job, plan, addresses, token, timeout, desk
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="laminar-judge")
         self.step = -1  # of what is in the model
+        self.fetched = -1  # the newest epoch whose parameters are in the model: the servers' own may change
 
     def judge(self, told: dict[str, Any]) -> Future[Judgement]:
         return self._thread.submit(self._judge, told)
 
     def _judge(self, told: dict[str, Any]) -> Judgement:
         step = self.fetch()
+        self.fetched = told["epoch"]
         try:
-            metrics = self.metrics()
+            metrics, by = self.tested()
         except LaminarError:
             raise
         except Exception as error:
@@ -55,7 +62,7 @@ class Judge:
                 f"the model failed in the test after epoch {told['epoch']} (counted from 0){place and ', ' + place}: {what}",
                 hint="correct the model's forward(); --debug shows the whole traceback",
             ) from error
-        return Judgement(told["epoch"], step, told["train"], metrics, self.not_finite(), told["last"], told["team"], told["at"])
+        return Judgement(told["epoch"], step, told["train"], metrics, by, self.not_finite(), told["last"], told["team"], told["at"])
 
     def say(self, shard: int, message: Chief) -> None:
         """Gone if the server is not there."""
@@ -78,11 +85,17 @@ class Judge:
         self.step = step
         return step
 
+    def tested(self) -> tuple[dict[str, float], str]:
+        """Of what is in the model, and who tested it, if not this process."""
+        data = self._job.data
+        if self._desk is not None and self._desk.free:
+            with contextlib.suppress(Lost):  # what it was to test is still here
+                return figures(self._desk.test(dict(changing(self._job))).result(), data.test.y, task=data.task), ROLE
+        return self.metrics(), ""
+
     def metrics(self) -> dict[str, float]:
-        job = self._job
-        route, data = job.test_route, job.data
-        objective = loss_name(job.recipe, data.task)
-        return evaluate(route.module, route.inputs, data.test.y, task=data.task, loss=objective)
+        data = self._job.data
+        return figures(sums_of_job(self._job), data.test.y, task=data.task)
 
     def not_finite(self) -> str:
         return next((name for name, p in trainable(self._job.model).items() if not bool(torch.isfinite(p).all())), "")

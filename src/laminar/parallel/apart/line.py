@@ -1,24 +1,24 @@
-"""A line from a downpour worker to one server, with a thread of its own: gradients and parameters travel while the worker computes.
+"""A line from a downpour worker to one server: gradients and parameters travel while the worker computes.
 
-What was pushed is remembered until the server has it safe, and pushed again to one that was restarted from its snapshot.
+Over a network that is the work of a thread of the line's own. Where the server is near, messages lie in shared memory (../wire/room.py):
+then there is nothing to wait for but the answer, and the worker looks for it between two steps. A thread would take turns with the worker
+at the interpreter, and a core from somebody.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import final
 
-import msgspec
 import torch
 from torch import Tensor
 
 from laminar.parallel.apart.calls import Server
-from laminar.parallel.apart.messages import Ask, Fetch, Finished, Message, Parameters, Push, Reply, Taken, Unit
-from laminar.parallel.wire.frames import Gone
-
-Sent = tuple[Push, bytes | memoryview, bytes]
+from laminar.parallel.apart.messages import Ask, Fetch, Finished, Parameters, Push, Reply, Taken, Unit
+from laminar.parallel.apart.talk import Said, Talk
+from laminar.parallel.wire.frames import Bytes
 
 
 @final
@@ -26,118 +26,124 @@ class Line:
     def __init__(self, server: Server, numel: int) -> None:
         """The server has been called."""
         self.server = server
-        welcome = server.welcome
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="laminar-line")
+        self._talk = Talk(server)
+        self._thread = None if server.near else ThreadPoolExecutor(1, thread_name_prefix="laminar-line")
+        self._travels: Future[None] | None = None  # by the thread
+        self._asked: Said | None = None  # without one
         self._lock = threading.Lock()
         self._inbox = torch.zeros(numel)
-        self._fresh: int | None = None  # version of what is in the inbox and was not taken
-        self._unsafe: deque[Sent] = deque()
-        self._next = welcome.next
-        self.base = welcome.version  # of what the worker has
-        self.acknowledged = welcome.kept  # the highest number that the server has safe
-        self.dropped = 0
-        self.last: Future[None] | None = None
+        self._fresh: int | None = None  # version of parameters that have come and were not taken
+        self._where: Tensor | None = None  # they are in the server's message still; None: in the inbox
+        self.base = server.welcome.version  # of what the worker has
+        self.waited = 0.0  # seconds that the worker's own thread has waited for this line
 
-    # For the worker's own thread
+    @property
+    def acknowledged(self) -> int:
+        """The highest number of a push that the server has safe."""
+        return self._talk.acknowledged
 
-    def push(self, push: Push, packet: memoryview, buffers: bytes) -> Future[None]:
-        """Numbered here. One at a time: waits until the one before is taken."""
+    @property
+    def dropped(self) -> int:
+        return self._talk.dropped
+
+    def push(self, push: Push, packet: Bytes, buffers: bytes) -> None:
+        """Numbered here. One at a time: waits until the one before is taken. The packet must stay as it is."""
         self.settle()
-        numbered = msgspec.structs.replace(push, sequence=self._next, base=self.base)
-        self._next += 1
-        self.last = self._thread.submit(self._push, (numbered, packet, buffers))
-        return self.last
+        self._begin((self._talk.numbered(push, self.base), (packet, buffers)))
 
-    def fetch(self) -> Future[None]:
+    def fetch(self) -> None:
         self.settle()
-        self.last = self._thread.submit(self._fetch)
-        return self.last
+        self._begin((Fetch(), ()))
 
     def alive(self) -> None:
         """A word, if none is under way."""
-        if self.last is None or self.last.done():
-            self.settle()
-            self.last = self._thread.submit(self._alive)
+        if self._asked is not None or (self._travels is not None and not self._travels.done()):
+            return
+        self.settle()
+        if self._thread is not None:
+            self._travels = self._thread.submit(self._talk.still_here)
+        else:
+            self._put_away()
+            self._talk.still_here()
+
+    def ask(self, done: int | None) -> Unit | Finished:
+        self.settle()
+        began = time.monotonic()
+        if self._thread is not None:
+            said = self._thread.submit(self._exchange, (Ask(done=done), ())).result()
+        else:
+            self._put_away()
+            said = self._exchange((Ask(done=done), ()))
+        assert isinstance(said, Unit | Finished)
+        self.waited += time.monotonic() - began
+        return said
 
     def settle(self) -> None:
         """Wait for what is under way; whatever went wrong with it is raised here."""
-        if self.last is not None:
-            self.last.result()
-            self.last = None
+        began = time.monotonic()
+        if self._travels is not None:
+            self._travels.result()
+            self._travels = None
+        elif self._asked is not None:
+            self._end()
+        else:
+            return
+        self.waited += time.monotonic() - began
 
     def take(self, row: Tensor) -> bool:
         """Put parameters that have come into `row`. False: there are no new ones."""
+        if self._asked is not None and self.server.ready():
+            self._end()
         if self._fresh is None:
             return False
         with self._lock:
             assert self._fresh is not None
-            row.copy_(self._inbox)
-            self.base, self._fresh = self._fresh, None
+            row.copy_(self._inbox if self._where is None else self._where)
+            self.base, self._fresh, self._where = self._fresh, None, None
         return True
 
-    def ask(self, done: int | None) -> Unit | Finished:
-        self.settle()
-        return self._thread.submit(self._ask, done).result()
-
     def close(self) -> None:
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        if self._thread is not None:
+            self._thread.shutdown(wait=True, cancel_futures=True)
+        self._where = None
         self.server.close()
 
-    # In the line's thread
+    def _begin(self, said: Said) -> None:
+        if self._thread is not None:
+            self._travels = self._thread.submit(self._travel, said)
+            return
+        self._put_away()
+        self._talk.begin(said)
+        self._asked = said
 
-    def _push(self, sent: Sent) -> None:
-        self._unsafe.append(sent)
-        said, data = self._exchange(sent[0], sent[1], sent[2])
-        self._taken(said, data)
+    def _end(self) -> None:
+        assert self._asked is not None
+        said, self._asked = self._asked, None
+        self._receive(*self._talk.end(said))
 
-    def _alive(self) -> None:
-        if not self.server.still_here():
-            self._again(None)
+    def _put_away(self) -> None:
+        """What was not taken yet: a message is gone when something is said next."""
+        if self._where is not None:
+            self._inbox.copy_(self._where)
+            self._where = None
 
-    def _fetch(self) -> None:
-        said, data = self._exchange(Fetch())
-        assert isinstance(said, Parameters)
-        self._receive(said.version, data)
+    def _travel(self, said: Said) -> None:
+        """In the line's thread."""
+        self._talk.begin(said)
+        self._receive(*self._talk.end(said))
 
-    def _ask(self, done: int | None) -> Unit | Finished:
-        said, _ = self._exchange(Ask(done=done))
-        assert isinstance(said, Unit | Finished)
-        return said
+    def _exchange(self, said: Said) -> Reply:
+        self._talk.begin(said)
+        return self._talk.end(said)[0]
 
-    def _exchange(self, message: Message, *payload: bytes | memoryview) -> tuple[Reply, memoryview]:
-        """Ask, and when the line breaks call again, push again what may be lost, and ask again."""
-        while True:
-            try:
-                return self.server.ask(message, *payload)
-            except Gone:
-                self._again(message)
-
-    def _again(self, under_way: Message | None) -> None:
-        while True:
-            try:
-                welcome = self.server.call()
-                self._safe(welcome.kept)
-                for push, packet, buffers in list(self._unsafe):
-                    if push is not under_way:
-                        said, _ = self.server.ask(msgspec.structs.replace(push, fetch=False), packet, buffers)
-                        assert isinstance(said, Taken)
-                return
-            except Gone:
-                continue
-
-    def _taken(self, said: Reply, data: memoryview) -> None:
-        assert isinstance(said, Taken)
-        self._safe(said.kept)
-        self.dropped += bool(said.dropped)
-        if len(data):
-            self._receive(said.version, data)
-
-    def _receive(self, version: int, data: memoryview) -> None:
+    def _receive(self, reply: Reply, data: memoryview) -> None:
+        assert isinstance(reply, Taken | Parameters)
+        if not len(data):
+            return
+        came = torch.frombuffer(data, dtype=torch.float32, count=self._inbox.numel())
         with self._lock:
-            self._inbox.copy_(torch.frombuffer(data, dtype=torch.float32, count=self._inbox.numel()))
-            self._fresh = version
-
-    def _safe(self, kept: int) -> None:
-        self.acknowledged = max(self.acknowledged, kept)
-        while self._unsafe and self._unsafe[0][0].sequence <= kept:
-            self._unsafe.popleft()
+            if self._thread is None:
+                self._where = came
+            else:
+                self._inbox.copy_(came)
+            self._fresh = reply.version

@@ -41,6 +41,7 @@ class Push(Message, frozen=True, kw_only=True, tag="push"):
     work: Annotated[float, msgspec.Meta(gt=0)]  # what it counts for: samples, or batches
     batches: Count  # that it is made of
     seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0  # that it took to compute
+    waited: Annotated[float, msgspec.Meta(ge=0)] = 0.0  # seconds in which its worker had nothing to do, since its last push
     round: Count | None = None
     unit: Count | None = None  # that the batches are of
     fetch: bool = False  # the reply is to bring parameters

@@ -43,11 +43,13 @@ class Stepper(Protocol):
 class OptimizerStep:
     """The recipe's rule. Where momentum, clipping and decay are in the packets already, only `w -= lr * g` is left."""
 
-    def __init__(self, recipe: Recipe, row: Tensor, layout: Layout, *, clip: float | None) -> None:
+    def __init__(self, recipe: Recipe, row: Tensor, layout: Layout, *, clip: float | None, by_tensor: bool = False) -> None:
+        """`by_tensor`: gradients come as one tensor for each of the layout's (`step_of`), not in one row."""
         self._clip, self._layout = clip, layout
-        self._by_tensor = recipe.optimizer in BY_TENSOR
+        self._by_tensor = by_tensor or recipe.optimizer in BY_TENSOR
         self._views = [part.of(row) for part in layout.parts] if self._by_tensor else [row]
         self._slots = new_state(recipe, self._views)
+        self._state = list(self._slots.values())
         self._update = update_rule(recipe, self._views)
         self._idle: list[tuple[int, Place]] = []
         self._idle_names: frozenset[str] = frozenset()
@@ -66,9 +68,12 @@ class OptimizerStep:
                 raise LaminarError("L601", f"the norm of the gradients is {norm}", hint="lower lr in train")
             if norm > self._clip:
                 total.mul_(self._clip / (norm + 1e-6))
-        grads = [part.of(total) for part in self._layout.parts] if self._by_tensor else [total]
+        self.step_of(row, [part.of(total) for part in self._layout.parts] if self._by_tensor else [total], rate * share)
+
+    @torch.no_grad()
+    def step_of(self, row: Tensor, grads: list[Tensor], rate: float) -> None:
         as_they_were = [part.of(row).clone() for _, part in self._idle]
-        self._update(self._views, grads, list(self._slots.values()), rate * share)
+        self._update(self._views, grads, self._state, rate)
         for (i, part), before in zip(self._idle, as_they_were, strict=True):
             part.of(row).copy_(before)
             for slot, tensors in self._slots.items():

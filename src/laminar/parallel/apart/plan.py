@@ -55,6 +55,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             seed=self.recipe.seed,
         )
 
+    def room(self, shard: int) -> tuple[int, int]:
+        """Bytes that messages to a server, and from it, have at most."""
+        compressor, buffers = self.compressor(shard), 8 * self.buffers
+        return compressor.max_nbytes + buffers, 4 * compressor.layout.numel + buffers
+
     def window(self, shard: int) -> int:
         """Pushes that a worker may have under way or not yet safe."""
         return max(4, min(512, UNACKNOWLEDGED // self.compressor(shard).max_nbytes))

@@ -133,6 +133,7 @@ class Told:
             seconds=seconds,
             samples_per_second=samples / max(seconds, 1e-9),
             team=found.team,
+            **({"by": found.by} if found.by else {}),
         )
         if at.best is None or at.metrics["loss"] < at.best:
             at.best, at.waited = at.metrics["loss"], 0

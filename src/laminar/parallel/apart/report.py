@@ -39,6 +39,7 @@ class Report:
         self.due = clock.monotonic() + TELL_SECONDS
         self._spoke = clock.monotonic()
         self._missing: dict[str, int] = {}
+        self._times: dict[str, tuple[float, float]] = {}  # of each worker: seconds of computing, and of waiting
 
     def _say(self, told: dict[str, Any]) -> None:
         self._spoke = self._clock.monotonic()
@@ -74,6 +75,10 @@ class Report:
     def closed(self, action: CloseRound) -> None:
         for worker in action.missing if action.stepped else ():
             self._missing[worker] = self._missing.get(worker, 0) + 1
+
+    def worked(self, worker: str, seconds: float, waited: float) -> None:
+        computing, waiting = self._times.get(worker, (0.0, 0.0))
+        self._times[worker] = computing + seconds, waiting + waited
 
     def tally(self, epoch: int, found: dict[str, float]) -> None:
         total = self._tallies.setdefault(epoch, {})
@@ -134,6 +139,8 @@ class Report:
             "steps": statistics.steps,
             "accepted": statistics.accepted,
             "dropped": dict(statistics.dropped),
+            "computing": {worker: round(computing, 3) for worker, (computing, _) in sorted(self._times.items())},
+            "waiting": {worker: round(waiting, 3) for worker, (_, waiting) in sorted(self._times.items())},
         }
         if decisions.rounds is not None:
             found |= {"rounds": statistics.rounds, "late": statistics.late, "missing": dict(sorted(self._missing.items()))}
@@ -154,8 +161,10 @@ class Report:
             "tallies": {str(epoch): tally for epoch, tally in self._tallies.items()},
             "missing": self._missing,
             "bytes": self._bytes(),
+            "times": self._times,
         }
 
     def load(self, saved: dict[str, Any]) -> None:
         self._tallies = {int(epoch): dict(tally) for epoch, tally in saved["tallies"].items()}
         self._missing, self._base = dict(saved["missing"]), list(saved["bytes"])
+        self._times = {worker: (float(times[0]), float(times[1])) for worker, times in saved.get("times", {}).items()}

@@ -222,12 +222,11 @@ class Server:
         self._gone(caller)
 
     def _row(self) -> memoryview:
-        """A copy: the next step may come before the bytes have gone."""
-        return memoryview(self.decisions.numbers.row.numpy().tobytes())
+        return self.decisions.numbers.row.numpy().data
 
     def _buffers(self) -> list[memoryview]:
         buffers = self.decisions.numbers.mean_buffers()
-        return [] if buffers is None else [memoryview(buffers.numpy().tobytes())]
+        return [] if buffers is None else [buffers.numpy().data]
 
     def _send_parameters(self, caller: Caller) -> None:
         buffers, version = self._buffers(), self.decisions.aggregator.version

@@ -26,8 +26,7 @@ def main() -> int:
         torch.set_num_threads(1)
         plan = plans.from_json(told["plan"])
         shard = int(told["rank"])
-        limit = plan.compressor(shard).max_nbytes + 8 * plan.buffers
-        hub = Hub(told["address"], told["token"], payload_limit=limit)
+        hub = Hub(told["address"], told["token"], payload_limit=plan.room(shard)[0])
         report = Report(brief.say, hub, SYSTEM, first=not shard)
         server = Server(plan, shard, Path(told["folder"]), hub, report, SYSTEM, again=told["again"])
         brief.say({"listening": hub.address})

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from laminar.core.errors import LaminarError
 from laminar.data.batches import Batches
-from laminar.data.gather import RowsOf
+from laminar.data.gather import Block, RowsOf
 from laminar.model.author_errors import raised_at
 from laminar.parallel.apart.plan import Plan
 from laminar.parallel.apart.work import Task
@@ -30,14 +30,14 @@ class Trainer:
         recipe, data = job.recipe, job.data
         self.layouts = [plan.layout(shard) for shard in range(len(plan.shards))]
         self.rows = [torch.zeros(layout.numel) for layout in self.layouts]
-        self.grads = [torch.zeros(layout.numel) for layout in self.layouts]
         params = trainable(job.model)
-        for layout, row, grad in zip(self.layouts, self.rows, self.grads, strict=True):
+        self._params = [[params[part.name] for part in layout.parts] for layout in self.layouts]
+        for layout, row in zip(self.layouts, self.rows, strict=True):
             for part in layout.parts:
                 parameter = params[part.name]
                 part.of(row).copy_(parameter.data)
                 parameter.data = part.of(row)
-                parameter.grad = part.of(grad)  # backward adds to it in place
+        self._nothing: dict[torch.Size, Tensor] = {}  # zeros by shape
         self.buffers = list(buffers_of(job).values())
         self._buffers_before = self._flat_buffers()  # as the server has them
         self._untouched = {
@@ -58,8 +58,11 @@ class Trainer:
             augment=job.augment,
             epochs=recipe.epochs,
             row_bytes=data.train.x[:1].nbytes,
-            background=False,
+            background=plan.how.workers == 1,
         )
+        # A worker that is alone gets all batches in their order, so they can be gathered before they are asked for. Others may join it.
+        self._ahead = self._all_batches() if plan.how.workers == 1 else None
+        self._next: tuple[int, int] | None = None  # epoch and batch that come next of those
         job.model.train()
         job.fit_route.module.train()
         if job.frozen is not None:
@@ -68,11 +71,26 @@ class Trainer:
     def batches(self, task: Task) -> Iterator[tuple[int, list[Tensor], Tensor]]:
         """Of a task: the number of the batch in its epoch, inputs, targets."""
         assert task.last is not None
+        if self._ahead is not None and task.rows is None and self._next in (None, (task.epoch, task.first)):
+            self._next = task.epoch, task.first
+            while self._next < (task.epoch, task.last):
+                yield next(self._ahead)
+            return
+        if self._ahead is not None:
+            self._ahead = None
+            self._batches.rest()
         for block in self._batches.some(task.epoch, task.first, task.last, None if task.rows is None else _just(*task.rows)):
-            tensors = [torch.from_numpy(array) for array in (*block.x, block.y)]
-            for number, rows in enumerate(block.slices, block.first):
-                *inputs, targets = [tensor[rows] for tensor in tensors]
-                yield number, inputs, targets
+            yield from _each(block)
+
+    def _all_batches(self) -> Iterator[tuple[int, list[Tensor], Tensor]]:
+        """From the one that is asked for first to the last of all."""
+        while True:
+            assert self._next is not None
+            epoch, first = self._next
+            for block in self._batches.epoch(epoch, first):
+                for number, inputs, targets in _each(block):
+                    self._next = (epoch, number + 1) if number + 1 < self._batches.count else (epoch + 1, 0)
+                    yield number, inputs, targets
 
     def _touched(self, name: str) -> Callable[[Tensor], None]:
         def hook(_: Tensor) -> None:
@@ -85,9 +103,10 @@ class Trainer:
         return [part.name for part in self.layouts[shard].parts if part.name in self._untouched] if self._untouched else []
 
     def gradient(self, epoch: int, batch: int, inputs: Sequence[Tensor], targets: Tensor) -> float:
-        """The loss; its gradients are in `grads`."""
-        for grad in self.grads:
-            grad.zero_()
+        """The loss; its gradients are the parameters' own, new ones: to add to old ones that are zero would take longer."""
+        for some in self._params:
+            for parameter in some:
+                parameter.grad = None
         try:
             outputs = self.job.fit_route.module(*inputs)
             loss = self._loss_of(outputs, targets)
@@ -123,10 +142,25 @@ class Trainer:
         """All gradients together, as one process would."""
         if limit is None:
             return
-        norm = math.sqrt(sum(float(grad.double().square().sum()) for grad in self.grads))
-        if norm > limit:
-            for grad in self.grads:
-                grad.mul_(limit / (norm + 1e-6))
+        grads = [p.grad for some in self._params for p in some if p.grad is not None]
+        norm = math.sqrt(sum(float(grad.double().square().sum()) for grad in grads))
+        if not math.isfinite(norm):
+            raise LaminarError("L601", f"the norm of the gradients is {norm}", hint="lower lr in train")
+        if norm > limit and grads:
+            torch._foreach_mul_(grads, limit / (norm + 1e-6))
+
+    def grads(self, shard: int) -> list[Tensor]:
+        """Of the last batch, for each tensor of the shard; zeros where it has none."""
+        return [self._nothing_of(p) if p.grad is None else p.grad.to_dense() if p.grad.is_sparse else p.grad for p in self._params[shard]]
+
+    def _nothing_of(self, parameter: Tensor) -> Tensor:
+        if (found := self._nothing.get(parameter.shape)) is None:
+            found = self._nothing[parameter.shape] = torch.zeros_like(parameter, requires_grad=False)
+        return found
+
+    def pieces(self, shard: int, row: Tensor) -> list[Tensor]:
+        """The tensors of a shard in a row that has room for them."""
+        return [part.of(row) for part in self.layouts[shard].parts]
 
     def told(self) -> dict[str, float]:
         """The tally since the last time."""
@@ -156,6 +190,13 @@ class Trainer:
     def load_buffers(self, data: memoryview) -> None:
         load_buffers(self.buffers, data)
         self._buffers_before = self._flat_buffers()
+
+
+def _each(block: Block) -> Iterator[tuple[int, list[Tensor], Tensor]]:
+    tensors = [torch.from_numpy(array) for array in (*block.x, block.y)]
+    for number, rows in enumerate(block.slices, block.first):
+        *inputs, targets = [tensor[rows] for tensor in tensors]
+        yield number, inputs, targets
 
 
 def _just(start: int, stop: int) -> RowsOf:

@@ -34,13 +34,15 @@ class DownpourWorker:
         rule = plain_sgd(recipe) if in_packets else recipe
         # What comes back before the next step makes a step of one's own useless.
         alone = self.how.n_fetch == 1 and not self.how.overlap
-        self.local = [OptimizerStep(rule, row, trainer.layouts[i], clip=None) for i, row in enumerate(trainer.rows) if not alone]
+        layouts = trainer.layouts
+        self.local = [OptimizerStep(rule, row, layouts[i], clip=None, by_tensor=True) for i, row in enumerate(trainer.rows) if not alone]
         self.clip = None if in_packets else recipe.clip
-        several = self.how.n_push > 1
-        self.sums = [torch.zeros_like(grad) for grad in trainer.grads] if several else trainer.grads
+        self.sums = [torch.zeros_like(row) for row in trainer.rows]  # of the gradients since the last push
+        self.places = [trainer.pieces(shard, row) for shard, row in enumerate(self.sums)]
         self.pending, self.losses = 0, 0.0
         self.batches = self.pushes = 0
         self.said = clock.monotonic()
+        self.pushed: tuple[float, float] | None = None  # when it last pushed, and how long it had waited by then; None: it begins
 
     def run(self) -> str:
         """Until there is nothing more to do; why that is."""
@@ -55,6 +57,7 @@ class DownpourWorker:
                 if said.again:
                     self._save()
                 return said.why
+            self.pushed = self.pushed or self._now()
             self._unit(said.task)
             for line in self.lines:
                 line.settle()  # a unit is done when every server has it
@@ -73,12 +76,12 @@ class DownpourWorker:
             loss = trainer.gradient(task.epoch, batch, inputs, targets)
             trainer.clip(self.clip)
             rate = trainer.rate(task.epoch * trainer.plan.batches + batch)
-            for shard, grad in enumerate(trainer.grads):
-                if self.sums[shard] is not grad:
-                    self.sums[shard].add_(grad)
+            for shard, places in enumerate(self.places):
+                grads = trainer.grads(shard)
+                torch._foreach_add_(places, grads) if self.pending else torch._foreach_copy_(places, grads)
                 if self.local:
                     self.local[shard].leave_alone(trainer.idle(shard))
-                    self.local[shard].step(trainer.rows[shard], grad, rate, 1.0)
+                    self.local[shard].step_of(trainer.rows[shard], grads, rate)
             self.batches += 1
             self.pending, self.losses = self.pending + 1, self.losses + loss
             fetch, leave = self.batches % how.n_fetch == 0, self.leave()
@@ -103,6 +106,8 @@ class DownpourWorker:
     def _push(self, task: Task, progress: float, *, fetch: bool) -> None:
         """The sum of the gradients since the last time: a server with plain sgd then makes the very steps that were made here."""
         trainer, tally, buffers = self.trainer, self.trainer.told(), self.trainer.buffer_bytes()
+        before, self.pushed = self.pushed or self._now(), self._now()
+        passed, waited = (now - then for now, then in zip(self.pushed, before, strict=True))
         for shard, line in enumerate(self.lines):
             line.settle()
             packet = self.compressors[shard].encode(self.sums[shard], epoch_progress=progress, weights=trainer.rows[shard])
@@ -111,6 +116,8 @@ class DownpourWorker:
                 base=0,
                 work=1.0,
                 batches=self.pending,
+                seconds=max(0.0, passed - waited),
+                waited=max(0.0, waited),
                 unit=task.number,
                 fetch=fetch,
                 loss=self.losses / self.pending,
@@ -120,10 +127,12 @@ class DownpourWorker:
                 packet=packet.nbytes,
             )
             line.push(push, packet.data, buffers if not shard else b"")
-            self.sums[shard].zero_()
         self.pending, self.losses = 0, 0.0
         self.pushes += 1
         self.said = self.clock.monotonic()
+
+    def _now(self) -> tuple[float, float]:
+        return self.clock.monotonic(), sum(line.waited for line in self.lines)
 
     def _settle(self) -> None:
         for line, row in zip(self.lines, self.trainer.rows, strict=True):

@@ -48,7 +48,8 @@ def work(told: dict[str, Any], name: str, *, leave: Callable[[], bool], named: C
     plan, attempt = plans.from_json(told["plan"]), msgspec.convert(told["attempt"], Attempt)
     job = Description.from_json(told["job"]).open()
     folder = Path(told["folder"]) if name else None
-    servers = [Server(address, told["token"], name, plan.how.timeout) for address in told["addresses"]]
+    addresses = told["addresses"]
+    servers = [Server(at, told["token"], name, plan.how.timeout, room=plan.room(shard)) for shard, at in enumerate(addresses)]
     with borrowed.settings(told["threads"]):
         trainer = Trainer(job, plan)
         try:

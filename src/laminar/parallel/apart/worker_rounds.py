@@ -33,12 +33,15 @@ class RoundsWorker:
         plan, recipe = trainer.plan, trainer.job.recipe
         self.averaging = isinstance(plan.how, Averaging)
         self.compressor = plan.compressor(0)
-        self.inner = OptimizerStep(recipe, trainer.rows[0], trainer.layouts[0], clip=recipe.clip) if self.averaging else None
+        self.inner: OptimizerStep | None = None
+        if self.averaging:
+            self.inner = OptimizerStep(recipe, trainer.rows[0], trainer.layouts[0], clip=None, by_tensor=True)
         self.start = torch.zeros_like(trainer.rows[0])
         self.said = self.kept_at = clock.monotonic()
         self.saved: Saved | None = None  # within a task, which may be the one that comes
         self.answered: tuple[Task, int, Push, memoryview, bytes] | None = None  # the last round
         self.batches = self.pushes = 0
+        self.waited = 0.0  # seconds since the last push; before the first, others are only beginning
 
     def run(self) -> str:
         """Until there is nothing more to do; why that is."""
@@ -48,7 +51,9 @@ class RoundsWorker:
             self.own.forget()
             self.saved = None
         while True:
+            began = self.clock.monotonic()
             said, payload = self.server.wait()
+            self.waited += self.clock.monotonic() - began if self.pushes else 0.0
             match said:
                 case Finished():
                     if said.again:
@@ -78,7 +83,8 @@ class RoundsWorker:
         ((batch, inputs, targets),) = self.trainer.batches(task)
         loss = self.trainer.gradient(task.epoch, batch, inputs, targets)
         seconds = self.clock.monotonic() - began
-        self._push(said, self.trainer.grads[0], len(targets), 1, loss, task.epoch + batch / self.trainer.plan.batches, seconds)
+        gradient = torch.cat([grad.reshape(-1) for grad in self.trainer.grads(0)])
+        self._push(said, gradient, len(targets), 1, loss, task.epoch + batch / self.trainer.plan.batches, seconds)
 
     def _distance(self, said: Round) -> bool:
         """Train apart; then tell how far it led, from where all began. False: it left before."""
@@ -97,7 +103,8 @@ class RoundsWorker:
         for epoch, batch, inputs, targets in left:
             loss = trainer.gradient(epoch, batch, inputs, targets)
             self.inner.leave_alone(trainer.idle(0))
-            self.inner.step(row, trainer.grads[0], trainer.rate(epoch * trainer.plan.batches + batch), 1.0)
+            trainer.clip(trainer.job.recipe.clip)
+            self.inner.step_of(row, trainer.grads(0), trainer.rate(epoch * trainer.plan.batches + batch))
             samples, batches, total = samples + len(targets), batches + 1, total + loss
             self.batches += 1
             now, leave = self.clock.monotonic(), self.leave()
@@ -137,6 +144,7 @@ class RoundsWorker:
             work=samples,
             batches=batches,
             seconds=seconds,
+            waited=self.waited,
             round=said.task.number,
             loss=loss,
             tally=self.trainer.told(),
@@ -146,7 +154,7 @@ class RoundsWorker:
         )
         self.answered = said.task, said.version, push, packet.data, self.trainer.buffer_bytes()
         self.server.answer(*self.answered[2:])
-        self.pushes += 1
+        self.pushes, self.waited = self.pushes + 1, 0.0
         self.batches += not self.averaging
 
     def _tensors(self) -> dict[str, Tensor]:

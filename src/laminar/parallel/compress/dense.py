@@ -38,6 +38,9 @@ class Dense:
     def decode(self, packet: Packet, out: Tensor, scale: float = 1.0) -> None:
         checks.check_flat(out, self.layout, "the tensor to decode into")
         values = read_dense(packet, self.layout, self._values)
+        if self._values is Coding.FLOAT32 and values.flags.writeable and values.dtype.isnative:  # memory that torch may look at
+            out.add_(torch.from_numpy(values), alpha=scale * packet.scale)
+            return
         # torch turns float16 to float32 much faster than numpy, but wants memory it could write to: hence the small copies
         copy = np.empty(min(CHUNK, len(values)), dtype=values.dtype)
         as_torch = torch.from_numpy(copy)

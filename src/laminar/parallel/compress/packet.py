@@ -37,6 +37,7 @@ LARGEST: Final = float(np.finfo(np.float32).max)
 _HEADER: Final = struct.Struct("<4sBBBBIQQf")
 HEADER_BYTES: Final = _HEADER.size
 _CHUNK: Final = 1 << 16
+_PIECE: Final = 8192
 
 
 class BadPacket(ValueError):
@@ -143,13 +144,32 @@ class Packet:
 
     def array(self, dtype: np.dtype[Any] | str, at: int, count: int) -> NDArray[Any]:
         """`count` numbers of the body, from byte `at`. Read-only where the bytes are."""
-        return np.frombuffer(self.body, dtype=dtype, count=count, offset=at) if count else np.empty(0, dtype=dtype)
+        if not count:
+            return np.empty(0, dtype=dtype)
+        found = np.frombuffer(self.body, dtype=dtype, count=count, offset=at)
+        if not found.flags.aligned:  # a packet may lie anywhere in a message; each look at such numbers costs as much as a copy, or more
+            found = np.frombuffer(self.body[at : at + found.nbytes].tobytes(), dtype=dtype)
+        return found
 
 
 def refuse_not_finite(values: NDArray[Any], scale: float) -> None:
     """BadPacket if a value is NaN or infinite, or becomes so when it is multiplied by the scale."""
-    if not peak(values) * scale <= LARGEST:
+    if not (_bound(values) * scale <= LARGEST or peak(values) * scale <= LARGEST):
         raise BadPacket("it has values that are not finite")
+
+
+def _bound(values: NDArray[Any]) -> float:
+    """No magnitude is larger; infinite or NaN where that is not known. A tenth of the time of `peak`: a sum of squares is finite only if
+    all values are. In pieces for which no BLAS starts threads."""
+    flat = values.reshape(-1)
+    if flat.dtype != np.float32:
+        return math.inf
+    total = 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # then it is infinite or NaN, which is what is asked for
+        for at in range(0, len(flat), _PIECE):
+            part = flat[at : at + _PIECE]
+            total += float(np.dot(part, part))
+    return math.sqrt(total) if total >= 0 else math.nan
 
 
 def peak(values: NDArray[Any]) -> float:

@@ -72,7 +72,8 @@ def read_int8(packet: Packet, layout: Layout, block: int) -> tuple[NDArray[np.fl
 
 
 def _dense(packet: Packet, layout: Layout, coding: Coding) -> Values:
-    return read_dense(packet, layout, coding).astype(np.float32) * np.float32(packet.scale)
+    values = read_dense(packet, layout, coding).astype(np.float32, copy=False)
+    return values if packet.scale == 1.0 else values * np.float32(packet.scale)
 
 
 def _int8(packet: Packet, layout: Layout, block: int) -> Values:

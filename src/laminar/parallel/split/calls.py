@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final
 
 import torch
@@ -48,14 +48,14 @@ class Call:
         assert isinstance(found, OpOverload)
         return found._schema
 
-    @property
+    @cached_property
     def counts_rows(self) -> bool:
         """Is the number of rows of a batch, or a multiple of it, among its arguments?"""
         found: list[bool] = []
         mapped((self.args, self.kwargs), lambda one: found.append(isinstance(one, int) and bool(one) and one % ROWS == 0))
         return any(found)
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Value, ...]:
         found: list[Value] = []
         mapped((self.args, self.kwargs), lambda one: found.append(one) if isinstance(one, Value) else None)

@@ -55,9 +55,3 @@ def refuse(job: Job, how: OnMesh) -> None:
         )
     if odd := [name for name, p in trainable(job.model).items() if p.dtype != torch.float32]:
         raise LaminarError("L004", f"'{odd[0]}' is not float32, as strategy '{how.kind}' needs", hint="leave strategy out for this layer")
-    if job.recipe.optimizer in ("lars", "lamb") and how.mesh:
-        raise LaminarError(
-            "L004",
-            f'optimizer = "{job.recipe.optimizer}" needs the norms of whole tensors, and a mesh has parts',
-            hint='optimizer = "adamw"',
-        )

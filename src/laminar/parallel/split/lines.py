@@ -48,8 +48,7 @@ def join(told: dict[str, Any], grid: Grid, rank: int, timeout: float, posts: Seq
 @final
 class _InMemory:
     def __init__(self, told: dict[str, Any], grid: Grid, rank: int, timeout: float, posts: Sequence[PostSpec]) -> None:
-        fd = told["segment"] if told["of"] is None else os.open(f"/proc/{told['of']}/fd/{told['segment']}", os.O_RDWR)
-        self._segment = Segment(fd, told["bytes"])
+        self._segment = Segment.told(told)
         self._timeout, self._posts = timeout, posts
         places, self._post_places, _ = _places(grid, posts)
         self.lines: dict[str, Line] = {axis: Alone() for axis in grid.mesh}
@@ -84,7 +83,7 @@ class _OverGloo:
     def post(self, number: int) -> Post:
         spec = self._posts[number]
         assert self._group is not None
-        return GlooPost(self._group, spec.taker if spec.source == self._rank else spec.source, number)
+        return GlooPost(self._group, spec.taker if spec.source == self._rank else spec.source, number, spec.rooms)
 
 
 def _half(number: int) -> int:

@@ -57,7 +57,7 @@ class Placed:
     layouts: dict[str, Dims]  # of the model's own tensors, as they are kept
     values: dict[Value, list[Dims]]
     output: Dims  # as it leaves
-    names: dict[str, set[int]] = field(default_factory=dict)  # dimensions that there are, and their sizes; not sent
+    base: Mapping[str, str] = field(default_factory=dict)  # what dimensions are called as a whole, by where they begin; not sent
 
     def to_json(self) -> Any:
         traced, calls = self.traced, [[one.name, one.target, one.args, one.kwargs, one.path] for one in self.traced.calls]
@@ -87,6 +87,14 @@ class Seen:
     avoid: dict[str, list[Span]] = field(default_factory=lambda: defaultdict(list))
     names: dict[str, list[tuple[Span, str]]] = field(default_factory=lambda: defaultdict(list))
     base: dict[str, str] = field(default_factory=dict)  # what a dimension as a whole is called
+
+    def copy(self) -> Seen:
+        """For a walk that adds to it."""
+        found = Seen(base=dict(self.base))
+        found.strides |= {origin: set(some) for origin, some in self.strides.items()}
+        found.avoid |= {origin: list(some) for origin, some in self.avoid.items()}
+        found.names |= {origin: list(some) for origin, some in self.names.items()}
+        return found
 
     def avoided(self, atom: Atom) -> bool:
         return any(atom.stride in span for span in self.avoid.get(atom.origin or "", ()))
@@ -256,15 +264,9 @@ class Placer:
                     if atom.origin is not None:
                         self.seen.strides[atom.origin].add(atom.stride)
             self._name_output(output)
-        names: dict[str, set[int]] = defaultdict(set)
-        for dims in [*self.values.values(), *([one] for one in self.layouts.values())]:
-            for atom in (a for value in dims for dim in value for a in dim):
-                for name in (atom.name, self.base_name(atom)):
-                    if name != "-":
-                        names[name].add(atom.size)
         batch = self.rules.split.get("batch")  # the loss is that of the own rows
         leaves = tuple(tuple(replace(a, axis=batch if a.size == ROWS else None) for a in dim) for dim in output)
-        return Placed(self.traced, self.rules.mesh, self.operations, self.layouts, self.values, leaves, dict(names))
+        return Placed(self.traced, self.rules.mesh, self.operations, self.layouts, self.values, leaves, self.seen.base)
 
     def _input(self, node: Value) -> Dims:
         sizes = self.traced.sizes[node][0]
@@ -319,8 +321,13 @@ def _span(atom: Atom) -> Span:
     return range(atom.stride, atom.stride * atom.size)
 
 
-def place(traced: Traced, rules: Rules, layouts: Mapping[str, Dims] | None = None) -> Placed:
-    """`layouts`: those that the model's tensors have already."""
-    first = Placer(traced, rules.without())
+def look_at(traced: Traced) -> Seen:
+    """The first walk, which is the same for all rules."""
+    first = Placer(traced, Rules({}))
     first.place()
-    return Placer(traced, rules, first.seen, layouts).place()
+    return first.seen
+
+
+def place(traced: Traced, rules: Rules, layouts: Mapping[str, Dims] | None = None, seen: Seen | None = None) -> Placed:
+    """`layouts`: those that the model's tensors have already. `seen`: of the first walk, where that was made before."""
+    return Placer(traced, rules, (seen or look_at(traced)).copy(), layouts).place()

@@ -8,10 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from laminar.core.errors import LaminarError
-from laminar.core.nearest import did_you_mean
 from laminar.data.dataset import as_float
-from laminar.parallel.split.dims import ROWS
+from laminar.parallel.split.named import more_names, names_of, paths_of, refuse_unknown
 from laminar.parallel.split.place import Placed, place
 from laminar.parallel.split.rules import Rules
 from laminar.parallel.split.trace import trace
@@ -65,25 +63,8 @@ def place_job(job: Job, rules: Rules) -> tuple[Placed, Placed]:
     """L012 for rules that this model does not allow."""
     fit, test = ((route.module, _examples(route, job.recipe.dtype)) for route in (job.fit_route, job.test_route))
     placed = placed_model(job.model, fit, test, rules, list(job.frozen.modules()) if job.frozen is not None else [])
-    names, paths = dict(placed[0].names), [path for path, _ in job.model.named_modules() if path]
+    names = names_of(placed[0])
     if job.fit is not None:  # rules are for the model, whether features are kept this time or not
-        names |= place_whole(job, rules).names
-    for where, table in [("split", rules.split), *((f'module."{path}"', table) for path, table in rules.modules.items())]:
-        for name in table:
-            if name not in names:
-                there = "; ".join(f"{one}: {_sizes(found)}" for one, found in sorted(names.items()))
-                raise LaminarError(
-                    "L012",
-                    f"strategy.{where}.{name}: no tensor of this model has a dimension '{name}'",
-                    hint=f"dimensions there are, with their sizes: {there}",
-                )
-    for path in rules.modules:
-        if path not in paths:
-            raise LaminarError(
-                "L012", f'strategy.module."{path}": the model has no such module; {did_you_mean(path, paths)}', hint="laminar show --split"
-            )
+        names = more_names(names, names_of(place_whole(job, rules)))
+    refuse_unknown(rules, names, paths_of(job.model), placed[0])
     return placed
-
-
-def _sizes(found: set[int]) -> str:
-    return ", ".join("rows of a batch" if size % ROWS == 0 else str(size) for size in sorted(found))

@@ -24,10 +24,6 @@ class Rules:
                 return found
         return self.split
 
-    def without(self) -> Rules:
-        """The same mesh, nothing split."""
-        return Rules(self.mesh)
-
 
 def clash(where: str, axis: str, one: tuple[str, int], other: tuple[str, int], mesh: Mesh) -> LaminarError:
     """Two dimensions of one tensor on one axis."""

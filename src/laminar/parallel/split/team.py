@@ -16,6 +16,8 @@ from laminar.core.errors import LaminarError
 from laminar.parallel.split.grid import ALL, Grid
 from laminar.parallel.split.line import Line
 from laminar.parallel.split.whole import Parts
+from laminar.parallel.waited import WAITED
+from laminar.train.lars import norms_alone
 from laminar.train.optimizers import SLOTS, Optimizer
 from laminar.train.recipe import Recipe
 from laminar.train.team import NOTHING, Learner, Step
@@ -56,6 +58,10 @@ class SplitTeam:
     def seed(self, seed: int) -> int:
         """The same for all: who has the same numbers draws the same."""
         return seed
+
+    @property
+    def waited(self) -> float:
+        return WAITED.seconds
 
     def optimizer(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> SplitOptimizer:
         return SplitOptimizer(recipe, params, self)
@@ -129,6 +135,17 @@ class SplitTeam:
         total = torch.tensor([squares], dtype=torch.float64)
         return math.sqrt(float(self._all.sum(total) if self._all is not None else total))
 
+    def norms(self, name: str, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+        """Of two tensors that are laid out as one of the model's is, of which this worker has parts."""
+        axes = self.parts.axes(name)
+        if not axes:
+            return norms_alone(one, one, other)
+        squares = torch.stack([tensor.double().square().sum() for tensor in (one, other)])
+        for axis in axes:
+            squares = self._lines[axis].sum(squares)
+        first, second = squares.sqrt().to(one.dtype)
+        return first, second
+
     def copies(self, name: str) -> int:
         """How many workers have the same part of a tensor."""
         return self.parts.copies(name)
@@ -150,7 +167,8 @@ class SplitOptimizer:
     def __init__(self, recipe: Recipe, params: Mapping[str, nn.Parameter], team: SplitTeam) -> None:
         self.params = dict(params)
         self._team, self._clip = team, recipe.clip
-        self._optimizer = Optimizer(recipe, self.params)
+        names = {id(p): name for name, p in self.params.items()}
+        self._optimizer = Optimizer(recipe, self.params, lambda param, *two: team.norms(names[id(param)], *two))
         self.dense_bytes: int | None = 0  # there is no other way to send it than the one it is sent
         self._sent = team.sent
 

@@ -125,6 +125,7 @@ class _Reader:
 
     def _make_functional(self, tensors: set[fx.Node]) -> None:
         """Operators that change their argument in place give a new value instead, which is used from there on."""
+        order = {node: i for i, node in enumerate(self._graph.nodes)}
         for node in list(self._graph.nodes):
             if not isinstance(node.target, OpOverload) or not node.target._schema.is_mutable:
                 continue
@@ -136,11 +137,8 @@ class _Reader:
             if functional is None or first.op == "placeholder" or _is_view(first):
                 raise _cannot(f"{_place(node)} writes into a view of a tensor ({node.target})")
             node.target = functional
-            behind = False
-            for later in self._graph.nodes:
-                if behind:
-                    later.replace_input_with(first, node)
-                behind = behind or later is node
+            for later in [user for user in first.users if order[user] > order[node]]:
+                later.replace_input_with(first, node)
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, fx.Node) and isinstance(value.meta.get("val"), torch.SymInt | int):

@@ -8,7 +8,7 @@ micro-batch), either at once or when there is time: the B and W of zero-bubble s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast, final
+from typing import Any, Final, cast, final
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from torch.autograd import Function
 from torch.nn import functional as F
 
 Job = Callable[[], None]
+
+APART: Final = ("linear", "convolution")  # kernels that can leave the gradients of their weights for later
 
 
 @final

@@ -21,7 +21,7 @@ class Parts:
         self._layouts, self._here = layouts, here
 
     def splits(self, name: str) -> bool:
-        return bool(axes_of(self._layouts.get(name, ())))
+        return bool(self.axes(name))
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Of the whole tensor, where it is split."""
@@ -49,10 +49,14 @@ class Parts:
             tensor = _gathered(tensor.contiguous(), part(move, self._here.at, self._here.mesh, 0), self._here.lines[move.axis])
         return tensor
 
+    def axes(self, name: str) -> list[str]:
+        """Over which it is split."""
+        return axes_of(self._layouts.get(name, ()))
+
     def copies(self, name: str) -> int:
         """How many workers have the same part."""
         found = 1
         for axis, size in self._here.mesh.items():
-            if axis not in axes_of(self._layouts.get(name, ())):
+            if axis not in self.axes(name):
                 found *= size
         return found

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
+import numpy as np
+
 from laminar.parallel.stages.flow import Flow, writes
 
 TRY_ALL: Final = 50_000  # ways to deal the branches of a block, up to which each is tried
+SOME: Final = 1_000  # of which so many are tried with those of the blocks before
+KEPT: Final = 200  # ways to deal some blocks that are tried with the next
 
 
 @dataclass(frozen=True)
@@ -68,30 +72,90 @@ def _components(flow: Flow, body: Sequence[int]) -> list[tuple[int, ...]]:
     return [tuple(some) for some in sorted(found.values())]
 
 
-def deal(costs: Sequence[Sequence[float]], tolls: Sequence[Sequence[float]], lanes: int) -> list[int]:
-    """The lane of each branch, so that the whole is as fast as can be. `costs`: of each branch, there and back: all wait for the slowest on
-    the way there, and again on the way back. `tolls`: what it costs more to have one elsewhere than with the trunk."""
-    if lanes ** len(costs) <= TRY_ALL:
-        ways = product(range(lanes), repeat=len(costs))
-        return list(min(ways, key=lambda dealt: _time(tuple(dealt), costs, tolls, lanes)))
-    load, found = [0.0] * lanes, [0] * len(costs)
-    for i in sorted(range(len(costs)), key=lambda i: -sum(costs[i])):  # the longest first, where it is done first (Graham, 1969)
-        spent = [sum(costs[i]) + (sum(tolls[i]) if lane else 0.0) for lane in range(lanes)]
-        lane = min(range(lanes), key=lambda lane: load[lane] + spent[lane])
+@dataclass(frozen=True)
+class Spent:
+    """Seconds that a branch takes."""
+
+    forward: float
+    inputs: float  # gradients that others wait for
+    weights: float = 0.0  # and those that nobody does
+    toll: float = 0.0  # more to have it elsewhere than with the trunk, there and again back
+
+    def on(self, lane: int) -> float:
+        return self.forward + self.inputs + self.weights + (2 * self.toll if lane else 0.0)
+
+
+def deal(blocks: Sequence[Sequence[Spent]], left: Sequence[float]) -> list[list[int]]:
+    """The lane of each branch of each block, so that the whole is as fast as can be. In a block all wait for the slowest lane on the way
+    there, and again on the way back; gradients of weights are computed when the way back is done, so there only their sums over all blocks
+    count. `left`: seconds of those that are not in branches, for each lane."""
+    lanes = len(left)
+    found, so_far = [list[list[int]]()], _Ways(np.zeros(1), np.array([left], float), np.zeros(1))
+    for block in blocks:
+        tried = list(product(range(lanes), repeat=len(block))) if lanes ** len(block) <= TRY_ALL else [_longest_first(block, left)]
+        of_block = _ways(np.array(tried), block, lanes)
+        some = of_block.worth_trying()
+        several = so_far.and_then(of_block.only(some))
+        best = np.lexsort((several.work, several.rank))[:KEPT]
+        found = [[*found[i // len(some)], list(tried[some[i % len(some)]])] for i in best]
+        so_far = several.only(best)
+    return found[0]
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """Ways to deal a block or several, one in each row."""
+
+    time: np.ndarray  # there and back, of the slowest lane in each direction
+    behind: np.ndarray  # of gradients of weights, by lane
+    work: np.ndarray  # of all lanes together
+
+    @property
+    def rank(self) -> np.ndarray:
+        return np.asarray(self.time + self.behind.max(1))
+
+    def only(self, some: np.ndarray) -> _Ways:
+        return _Ways(self.time[some], self.behind[some], self.work[some])
+
+    def and_then(self, other: _Ways) -> _Ways:
+        """Each of these with each of those."""
+        behind = self.behind[:, None] + other.behind
+        return _Ways(
+            np.add.outer(self.time, other.time).ravel(), behind.reshape(-1, behind.shape[-1]), np.add.outer(self.work, other.work).ravel()
+        )
+
+    def worth_trying(self) -> np.ndarray:
+        """Of those that take as long in every respect, one. Where they are many: those that are fastest by themselves, and those that are
+        where other blocks even out what is left behind."""
+        order = np.argsort(self.work, kind="stable")
+        alike = np.column_stack((self.time, self.behind))[order]
+        some = np.sort(order[np.unique(alike, axis=0, return_index=True)[1]])
+        if len(some) <= SOME:
+            return some
+        fast = [some[np.lexsort((self.work[some], by[some]))[: SOME // 2]] for by in (self.rank, self.time)]
+        return np.union1d(*fast)
+
+
+def _longest_first(block: Sequence[Spent], left: Sequence[float]) -> list[int]:
+    """Each where it is done first (Graham, 1969)."""
+    load, found = list(left), [0] * len(block)
+    for i in sorted(range(len(block)), key=lambda i: -block[i].on(0)):
+        spent = [block[i].on(lane) for lane in range(len(left))]
+        lane = min(range(len(left)), key=lambda lane: load[lane] + spent[lane])
         load[lane] += spent[lane]
         found[i] = lane
     return found
 
 
-def _time(dealt: Sequence[int], costs: Sequence[Sequence[float]], tolls: Sequence[Sequence[float]], lanes: int) -> tuple[float, float]:
-    """Of the slowest lane in each direction; and of all work together."""
-    slowest = total = 0.0
-    for way in range(len(costs[0])):
-        load = [0.0] * lanes
-        for lane, cost, toll in zip(dealt, costs, tolls, strict=True):
-            load[lane] += cost[way] + (toll[way] if lane else 0.0)
-        slowest, total = slowest + max(load), total + sum(load)
-    return slowest, total
+def _ways(tried: np.ndarray, block: Sequence[Spent], lanes: int) -> _Ways:
+    """`tried`: lanes of the branches of a block, one way in each row."""
+    there, back, behind = (np.zeros((len(tried), lanes)) for _ in range(3))
+    for lane in range(lanes):
+        here = tried == lane
+        there[:, lane] = here @ np.array([one.forward + (one.toll if lane else 0.0) for one in block])
+        back[:, lane] = here @ np.array([one.inputs + (one.toll if lane else 0.0) for one in block])
+        behind[:, lane] = here @ np.array([one.weights for one in block])
+    return _Ways(there.max(1) + back.max(1), behind, there.sum(1) + back.sum(1))
 
 
 def stages_of(flow: Flow, lane_of: Mapping[int, int]) -> tuple[list[int | None], list[int]]:

@@ -24,7 +24,7 @@ PICTURE: Final = "stages.svg"
 
 def run_staged(job: Job, how: Staged, description: Description, emit: Emit, staff: Staff | None = None) -> Trained:
     refuse(job, how)
-    prepared = prepare(job, how)
+    prepared = prepare(job, how, begins=True)
     grid = Grid(how.grid)
     posts = [route.spec for route in routes(prepared, grid)]
     ways = Ways(

@@ -36,7 +36,8 @@ def cut_evenly(costs: Sequence[float], tolls: Sequence[float | None], stages: in
         for i in range(s, len(places)):
             slowest = np.maximum(best[s - 1, :i], sums[i] - sums[:i] + toll[i])
             sent = paid[s - 1, :i] + toll[i]
-            j = int(np.lexsort((sent, slowest))[0])
+            equal = np.flatnonzero(slowest == slowest.min())
+            j = int(equal[np.argmin(sent[equal])])
             best[s, i], paid[s, i], came[s, i] = slowest[j], sent[j], j
     ends, at = [], len(places) - 1
     for s in range(stages, 0, -1):

@@ -12,7 +12,7 @@ from laminar.parallel.split.traffic import Sent, Traffic
 from laminar.parallel.stages.orders import every_lane
 from laminar.parallel.stages.plan import Stage
 from laminar.parallel.stages.prepare import Prepared, Staged, prepare
-from laminar.parallel.stages.schedules import Cost, play
+from laminar.parallel.stages.schedules import Cost, Kind, play
 from laminar.parallel.stages.traffic import LaneTraffic, lane_traffic
 from laminar.train.job import Job
 from laminar.train.snapshot import trainable
@@ -92,13 +92,8 @@ def _idle(prepared: Prepared, how: Staged) -> float:
     plan = prepared.fit
     times: dict[tuple[Any, int], float] = {}
     for number, stage in enumerate(plan.stages):
-        forward, backward = (sum(getattr(prepared.costs[i], way) for i in stage.operations) for way in ("forward", "backward"))
-        times |= {
-            ("forward", number): forward,
-            ("backward", number): backward,
-            ("inputs", number): backward / 2,
-            ("weights", number): backward / 2,
-        }
+        kinds: tuple[Kind, ...] = ("forward", "backward", "inputs", "weights")
+        times |= {(kind, number): sum(getattr(prepared.costs[i], kind) for i in stage.operations) for kind in kinds}
     cost: Cost = times
     needs = (
         None if isinstance(how, Pipeline) else {n: sorted({e.source for e in plan.edges if e.taker == n}) for n in range(len(plan.stages))}

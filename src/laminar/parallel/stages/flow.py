@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 from typing import Final, final
 
@@ -23,6 +23,22 @@ class Flow:
         self._tensors = placed.traced.tensors
         self._inputs = set(placed.traced.inputs)
         self._trained = trained
+        self._mixing: dict[int, list[Operation]] = {}
+
+    @cached_property
+    def users(self) -> dict[Value, list[int]]:
+        """Operators that take each value."""
+        found: dict[Value, list[int]] = {}
+        for i, op in enumerate(self.operations):
+            for node in op.operands:
+                found.setdefault(node, []).append(i)
+        return found
+
+    def mixing(self, rows: int, find: Callable[[], list[Operation]]) -> list[Operation]:
+        """Operators that mix rows, as `find` sees it on so many of them: once, however often it is cut."""
+        if rows not in self._mixing:
+            self._mixing[rows] = find()
+        return self._mixing[rows]
 
     @cached_property
     def anywhere(self) -> frozenset[int]:

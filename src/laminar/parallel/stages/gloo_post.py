@@ -14,15 +14,15 @@ from laminar.parallel.sync.process_group import Group, Sending
 
 @final
 class GlooPost:
-    def __init__(self, group: Group, other: int, tag: int) -> None:
-        """`tag`: tells it from other posts between the same two."""
-        self._group, self._other, self._tag = group, other, tag
+    def __init__(self, group: Group, other: int, tag: int, rooms: int) -> None:
+        """`tag`: tells it from other posts between the same two. `rooms`: messages that may be under way."""
+        self._group, self._other, self._tag, self._rooms = group, other, tag, rooms
         self._leaving: deque[tuple[Sending, Tensor]] = deque()  # the tensor must stay until it has left
         self._coming: deque[tuple[Sending, Tensor]] = deque()
         self.sent = 0
 
     def send(self, tensor: Tensor) -> None:
-        while self._leaving and self._leaving[0][0].done:
+        while len(self._leaving) >= self._rooms:  # gloo only tells by waiting that one has left
             self._leaving.popleft()[0].wait()
         own = tensor.detach().clone(memory_format=torch.contiguous_format)  # the caller may change it
         self.sent += own.nbytes
@@ -35,6 +35,10 @@ class GlooPost:
             self._coming.append((self._group.start_receive(room, self._other, self._tag), room))
         else:
             self._coming.append((Sending(None), room))
+
+    @property
+    def arrived(self) -> bool:
+        return True  # gloo only tells by waiting
 
     def receive(self) -> Tensor:
         work, room = self._coming.popleft()

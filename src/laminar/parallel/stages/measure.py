@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from torch import Tensor
 from laminar.parallel.split.calls import Value, mapped
 from laminar.parallel.split.kernels import Here, whole
 from laminar.parallel.split.place import Operation
+from laminar.parallel.split.weight_grads import APART
 from laminar.parallel.stages.flow import Flow
 
 ROUNDS: Final = 3  # the fastest of which counts: others were disturbed
@@ -29,6 +30,11 @@ class Cost:
 
     forward: float
     backward: float
+    weights: float = 0.0  # of the latter: gradients that no other stage waits for
+
+    @property
+    def inputs(self) -> float:
+        return self.backward - self.weights
 
     @property
     def both(self) -> float:
@@ -41,7 +47,12 @@ def measure(flow: Flow, tensors: Mapping[str, Tensor], examples: Sequence[Tensor
     own |= flow.placed.traced.constants
     with _threads(threads), torch.random.fork_rng(devices=[]):
         found = [_round(flow, own, examples) for _ in range(rounds)]
-    return [Cost(min(one.forward for one in same), min(one.backward for one in same)) for same in zip(*found, strict=True)]
+    return [_fastest(same) for same in zip(*found, strict=True)]
+
+
+def _fastest(same: Sequence[Cost]) -> Cost:
+    inputs, weights = min(one.inputs for one in same), min(one.weights for one in same)
+    return Cost(min(one.forward for one in same), inputs + weights, weights)
 
 
 def _round(flow: Flow, tensors: Mapping[str, Tensor], examples: Sequence[Tensor]) -> list[Cost]:
@@ -53,7 +64,7 @@ def _round(flow: Flow, tensors: Mapping[str, Tensor], examples: Sequence[Tensor]
         given = {
             node: _leaf(values[node] if node in values else tensors[traced.tensors[node]], node in flow.learns) for node in op.operands
         }
-        cost, values[op.call.name] = _one(op, here, given)
+        cost, values[op.call.name] = _one(op, here, given, set(given).intersection(traced.tensors) if op.run in APART else set())
         costs.append(cost)
         for node in op.operands:
             if last[node] == i:
@@ -68,21 +79,29 @@ def _leaf(value: Any, learns: bool) -> Any:
     return found.requires_grad_(learns and found.is_floating_point())
 
 
-def _one(op: Operation, here: Here, given: dict[Value, Any]) -> tuple[Cost, Any]:
+def _one(op: Operation, here: Here, given: dict[Value, Any], weights: Set[Value]) -> tuple[Cost, Any]:
+    """`weights`: those whose gradients can wait (weight_grads.py)."""
     args = mapped(op.call.args, lambda one: given[one] if isinstance(one, Value) else one)
     if op.run == "item":
         return Cost(0.0, 0.0), args[0][args[1]]
     begin = time.perf_counter()
     found = whole(op, here, args, given)
     forward = time.perf_counter() - begin
-    several = list(found) if isinstance(found, list | tuple) else [found]
-    roots = [one for one in several if one.requires_grad]
+    roots = [one for one in _listed(found) if one.requires_grad]
     if not roots:
         return Cost(forward, 0.0), found
-    grads = [torch.ones_like(one) for one in roots]
-    begin = time.perf_counter()
-    torch.autograd.backward(roots, grads)
-    return Cost(forward, time.perf_counter() - begin), found
+    grads, times = [torch.ones_like(one) for one in roots], []
+    for some in (given.keys() - weights, weights):
+        leaves = [one for node in some for one in _listed(given[node]) if one.requires_grad]
+        begin = time.perf_counter()
+        if leaves:
+            torch.autograd.grad(roots, leaves, grads, retain_graph=True, allow_unused=True)
+        times.append(time.perf_counter() - begin)
+    return Cost(forward, sum(times), times[1]), found
+
+
+def _listed(value: Any) -> list[Tensor]:
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 @contextlib.contextmanager

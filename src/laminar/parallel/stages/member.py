@@ -47,7 +47,8 @@ def make_team(job: Job, how: Staged, grid: Grid, prepared: Prepared, joined: Joi
     """The job's model keeps what this worker needs of it, and its routes become the worker's stages."""
     at = grid.at(rank)
     lane = at.pop(LANES)
-    here = Here(how.mesh, at, joined.lines, weights=WeightGradients(apart=isinstance(how, Pipeline) and how.schedule == "zero-bubble"))
+    apart = isinstance(how, Branches) or how.schedule == "zero-bubble"
+    here = Here(how.mesh, at, joined.lines, weights=WeightGradients(apart=apart))
     training, judging = prepared.training, prepared.judging
     layouts: dict[str, Dims] = {**judging.layouts, **training.layouts}
     parts = Parts(layouts, here)

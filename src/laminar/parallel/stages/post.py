@@ -24,6 +24,11 @@ class Inbox(Protocol):
     def expect(self, shape: Sequence[int], dtype: torch.dtype) -> None:
         """One more message, of this kind, will be received: it may come while the caller does something else."""
 
+    @property
+    def arrived(self) -> bool:
+        """Is the next of those that are expected there? A look, without waiting; True where that cannot be seen."""
+        ...
+
     def receive(self) -> Tensor:
         """The next of those that are expected. Broken when the team is called off meanwhile."""
 

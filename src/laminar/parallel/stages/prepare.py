@@ -16,9 +16,10 @@ from laminar.parallel.split.calls import Value
 from laminar.parallel.split.dims import local_sizes
 from laminar.parallel.split.place import Operation, Placed
 from laminar.parallel.split.prepare import place_job, rules_of, some_samples
-from laminar.parallel.stages.branches import Block, deal, find_blocks, stages_of
+from laminar.parallel.stages.branches import Spent, deal, find_blocks, stages_of
 from laminar.parallel.stages.cut import TooFew, cut_evenly
 from laminar.parallel.stages.flow import Flow, of_a_batch, writes, written
+from laminar.parallel.stages.kept_costs import kept_costs
 from laminar.parallel.stages.measure import Cost, measure, sending
 from laminar.parallel.stages.mixing import mixing
 from laminar.parallel.stages.plan import Plan, make_plan
@@ -64,13 +65,36 @@ class Prepared:
         return cls(training, judging, fit, test, [], most, rows, batches)
 
 
-def prepare(job: Job, how: Staged) -> Prepared:
-    """L012 for what this model does not allow."""
-    return in_stages(job, how, *place_job(job, rules_of(how)))
+def prepare(job: Job, how: Staged, *, begins: bool = False) -> Prepared:
+    """`begins`: for a run that begins or goes on in the job's folder. L012 for what this model does not allow."""
+    trained = trainable(job.model)
+    training, judging = place_job(job, rules_of(how))
+    return in_stages(job, how, Flow(training, trained), Flow(judging, trained), begins=begins)
 
 
-def in_stages(job: Job, how: Staged, training: Placed, judging: Placed, costs: Sequence[Cost] | None = None) -> Prepared:
-    """A placed model. `costs`: of the operators of training, where they are known."""
+def in_stages(job: Job, how: Staged, flow: Flow, judged: Flow, costs: Sequence[Cost] | None = None, *, begins: bool = False) -> Prepared:
+    """A placed model, as it is trained and as it is judged. `costs`: of the operators of training, where they are known."""
+    most, batches = micro_batches(job, how, flow)
+    rows = most * how.parts
+    if costs is None:
+        threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // how.workers)
+
+        def measured() -> list[Cost]:
+            return measure(flow, _tensors(job), some_samples(job, rows), threads=threads)
+
+        costs = kept_costs(job.folder, flow, rows, threads, measured) if begins else measured()
+    if isinstance(how, Pipeline):
+        kept = [path for path, _ in job.model.named_modules() if path] if job.fit is not None else []
+        fit, test = _pipeline(flow, judged, costs, how, rows, kept)
+    else:
+        fit, test = _branches(flow, judged, costs, how, rows)
+    refuse_two_writers(flow, fit)
+    return Prepared(flow.placed, judged.placed, fit, test, list(costs), most, rows, batches)
+
+
+def micro_batches(job: Job, how: Staged, flow: Flow) -> tuple[int, int]:
+    """Rows of one at most, for each who shares it, and how many there are of a batch. L012 where the model or the batch does not allow
+    them: nothing has to be measured to see that."""
     parts = how.parts
     rows = min(job.recipe.batch, len(job.data.train))
     batches = how.batches(rows // parts) if isinstance(how, Pipeline) else 1
@@ -81,22 +105,13 @@ def in_stages(job: Job, how: Staged, training: Placed, judging: Placed, costs: S
             hint=f"microbatches = {max(1, rows // parts)} or fewer, or a larger batch",
         )
     most = -(-rows // (parts * batches))
-    trained = trainable(job.model)
-    flow, judged = Flow(training, trained), Flow(judging, trained)
-    threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // how.workers)
-    tensors: dict[str, Tensor] = dict([*job.model.named_parameters(), *job.model.named_buffers()])
-    examples = some_samples(job, most * parts)
     if isinstance(how, Pipeline):
-        refuse_mixing(flow, how, batches, tensors, some_samples(job, max(4, min(MIXED, most * parts))))
-    if costs is None:
-        costs = measure(flow, tensors, examples, threads=threads)
-    if isinstance(how, Pipeline):
-        kept = [path for path, _ in job.model.named_modules() if path] if job.fit is not None else []
-        fit, test = _pipeline(flow, judged, costs, how, most * parts, kept)
-    else:
-        fit, test = _branches(flow, judged, costs, how, most * parts)
-    refuse_two_writers(flow, fit)
-    return Prepared(training, judging, fit, test, list(costs), most, most * parts, batches)
+        refuse_mixing(flow, how, batches, _tensors(job), some_samples(job, max(4, min(MIXED, most * parts))))
+    return most, batches
+
+
+def _tensors(job: Job) -> dict[str, Tensor]:
+    return dict([*job.model.named_parameters(), *job.model.named_buffers()])
 
 
 def refuse_mixing(flow: Flow, how: Pipeline, batches: int, tensors: Mapping[str, Tensor], examples: Sequence[Tensor]) -> None:
@@ -114,7 +129,7 @@ def refuse_mixing(flow: Flow, how: Pipeline, batches: int, tensors: Mapping[str,
     for op in flow.operations:
         if writes(op) and op.call.path not in counters:
             raise _not_by_rows(op, "writes into a buffer each time it is run")
-    for op in mixing(flow, tensors, examples):
+    for op in flow.mixing(len(examples[0]), lambda: mixing(flow, tensors, examples)):
         if not of_a_batch(op):
             raise _not_by_rows(op, "mixes the rows of a batch")
 
@@ -230,29 +245,24 @@ def _branches(flow: Flow, judged: Flow, costs: Sequence[Cost], how: Branches, ro
         hint = f"lanes = {widest}" if blocks else 'strategy = { kind = "pipeline", stages = 2 } cuts it across'
         raise LaminarError("L012", f"the model has {what}, and there are {how.lanes} lanes", hint=hint)
     lane_of: dict[int, int] = {}
-    for block in blocks:
-        for branch, lane in zip(block.branches, _dealt(flow, block, costs, how, rows), strict=True):
+    among = {i for block in blocks for branch in block.branches for i in branch}
+    left = [sum(cost.weights for i, cost in enumerate(costs) if i not in among), *[0.0] * (how.lanes - 1)]
+    spent = [[_spent(flow, branch, costs, how, rows) for branch in block.branches] for block in blocks]
+    for block, dealt in zip(blocks, deal(spent, left), strict=True):
+        for branch, lane in zip(block.branches, dealt, strict=True):
             lane_of |= dict.fromkeys(branch, lane)
     fit = make_plan(flow, *stages_of(flow, lane_of), how.lanes)
     return fit, make_plan(judged, *stages_of(judged, _same_lanes(flow, judged, lane_of, fit.holders())), how.lanes)
 
 
-def _dealt(flow: Flow, block: Block, costs: Sequence[Cost], how: Branches, rows: int) -> list[int]:
-    spent, tolls = [], []
-    for branch in block.branches:
-        own = set(branch)
-        spent.append([sum(costs[i].forward for i in branch), sum(costs[i].backward for i in branch)])
-        needed = [value for value, maker in flow.needs(flow.with_what_they_need(branch)).items() if maker not in own]
-        given = [flow.operations[i].call.name for i in branch if _leaves(flow, i, own)]
-        values = [value for value in [*needed, *given] if not flow.several(value)]
-        toll = sum(sending(_bytes(flow.placed, value, rows), how.link) for value in values)
-        tolls.append([toll, toll])
-    return deal(spent, tolls, how.lanes)
-
-
-def _leaves(flow: Flow, i: int, own: set[int]) -> bool:
-    name = flow.operations[i].call.name
-    return any(name in op.operands for k, op in enumerate(flow.operations) if k not in own)
+def _spent(flow: Flow, branch: Sequence[int], costs: Sequence[Cost], how: Branches, rows: int) -> Spent:
+    own = set(branch)
+    needed = [value for value, maker in flow.needs(flow.with_what_they_need(branch)).items() if maker not in own]
+    given = [flow.operations[i].call.name for i in branch if not own.issuperset(flow.users.get(flow.operations[i].call.name, ()))]
+    values = [value for value in [*needed, *given] if not flow.several(value)]
+    toll = sum(sending(_bytes(flow.placed, value, rows), how.link) for value in values)
+    forward, inputs, weights = (sum(getattr(costs[i], way) for i in branch) for way in ("forward", "inputs", "weights"))
+    return Spent(forward, inputs, weights, toll)
 
 
 def _same_lanes(flow: Flow, judged: Flow, lane_of: Mapping[int, int], holders: Mapping[str, tuple[int, ...]]) -> dict[int, int]:

@@ -6,8 +6,9 @@ Every stage has an autograd graph of its own for each micro-batch: what it takes
 from __future__ import annotations
 
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import torch
@@ -49,7 +50,6 @@ class Held:
     leaves: dict[Value, Tensor]
     given: dict[Value, Tensor]
     loss: Tensor | None = None
-    jobs: list[Job] = field(default_factory=list)
 
 
 @dataclass
@@ -78,6 +78,11 @@ class Runner:
             self._gives[edge.source].append(edge)
         self._programs = {n: self._program(n, stage) for n, stage in enumerate(plan.stages) if stage.lane == lane}
         self.has_output = plan.stages[plan.last].lane == lane
+        # Gradients of weights may fill the time in which others are waited for. Not where a tensor has gradients of several operators: they
+        # would be added up in another order each time.
+        operators = [placed.operations[i] for n in self._programs for i in plan.stages[n].operations]
+        uses = Counter(placed.traced.tensors[node] for op in operators for node in op.operands if node in placed.traced.tensors)
+        self._may_fill = max(uses.values(), default=0) <= 1
         self.spans: list[Span] = []
         self.began = 0.0
 
@@ -95,6 +100,7 @@ class Runner:
         self._outputs: dict[int, Tensor] = {}
         self._losses: dict[int, float] = {}
         self._received: list[Inbox] = []
+        self._later: deque[tuple[Action, Job]] = deque()  # gradients of weights, in the order they are to be computed in
         self.spans, self.began = [], time.perf_counter()
         self._expect(order)
         for action in order:
@@ -126,8 +132,8 @@ class Runner:
             began = self._forward(action.stage, action.batch)
         elif action.kind == "weights":
             began = time.perf_counter()
-            for job in self._held.pop((action.stage, action.batch)).jobs:
-                job()
+            while self._later and self._later[0][0] == action:
+                self._later.popleft()[1]()
         else:
             began = self._backward(action)
         self.spans.append(Span(action, began, time.perf_counter()))
@@ -203,9 +209,8 @@ class Runner:
                 else:
                     self._here_grads[edge, batch] = grad
         if action.kind == "inputs" and self._here.weights is not None:
-            self._held[number, batch] = Held({}, {}, jobs=self._here.weights.left())
-        else:
-            del self._held[number, batch]
+            self._later.extend((Action("weights", number, batch), job) for job in self._here.weights.left())
+        del self._held[number, batch]
         return began
 
     def _gradient(self, number: int, value: Value, batch: int) -> Tensor:
@@ -216,6 +221,8 @@ class Runner:
                 continue
             if edge in self.mail.grads_in:
                 inbox = self.mail.grads_in[edge]
+                while self._may_fill and self._later and not inbox.arrived:
+                    self._fill()
                 part = inbox.receive()
                 self._received.append(inbox)
             else:
@@ -223,3 +230,9 @@ class Runner:
             total = part if total is None else total + part
         assert total is not None
         return total
+
+    def _fill(self) -> None:
+        began = time.perf_counter()
+        action, job = self._later.popleft()
+        job()
+        self.spans.append(Span(action, began, time.perf_counter()))

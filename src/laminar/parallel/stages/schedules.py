@@ -65,13 +65,16 @@ def forwards(given: Sequence[Sequence[Action]]) -> list[list[Action]]:
 
 
 def one_after_the_other(lanes_of: Sequence[int], lanes: int, batches: int) -> list[list[Action]]:
-    """One batch after the other through stages that are in an order in which they can be run, and back."""
+    """One batch after the other through stages that are in an order in which they can be run, and back. Other lanes wait for gradients of
+    inputs, so those come first; those of weights are left for the end."""
     found: list[list[Action]] = [[] for _ in range(lanes)]
     for batch in range(batches):
         for stage, lane in enumerate(lanes_of):
             found[lane].append(Action("forward", stage, batch))
         for stage, lane in reversed(list(enumerate(lanes_of))):
-            found[lane].append(Action("backward", stage, batch))
+            found[lane].append(Action("inputs", stage, batch))
+        for stage, lane in reversed(list(enumerate(lanes_of))):
+            found[lane].append(Action("weights", stage, batch))
     return found
 
 

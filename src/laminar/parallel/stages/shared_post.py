@@ -53,6 +53,10 @@ class SharedPost:
     def expect(self, shape: Sequence[int], dtype: torch.dtype) -> None:
         self._expected.append((shape, dtype))
 
+    @property
+    def arrived(self) -> bool:
+        return self._words[WRITTEN] > self._count or self._words[0] != FINE  # called off: receive tells
+
     def receive(self) -> Tensor:
         shape, dtype = self._expected.popleft()
         self._until(WRITTEN, self._count + 1)

@@ -31,6 +31,7 @@ def run_sync(job: Job, how: Sync, description: Description, emit: Emit, staff: S
         waits=how.elastic,
         losses=DEATHS,
         timeout=how.timeout,
+        evaluator=how.evaluator,
     )
     return run_team(job, ways, description, emit, staff)
 

@@ -18,6 +18,7 @@ from laminar.core.errors import LaminarError
 from laminar.parallel.sync.buckets import Buckets
 from laminar.parallel.sync.process_group import Group
 from laminar.parallel.sync.small_gradients import SmallGradients, rule_behind
+from laminar.parallel.waited import WAITED
 from laminar.train.optimizers import Optimizer
 from laminar.train.recipe import Recipe
 from laminar.train.team import NOTHING, Step, WholeModel
@@ -32,6 +33,10 @@ class GroupTeam(WholeModel):
         self.rank, self.size = group.rank, group.size
         self._group = group
         self._buckets: Buckets | None = None
+
+    @property
+    def waited(self) -> float:
+        return WAITED.seconds
 
     def optimizer(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> GroupOptimizer:
         made = GroupOptimizer(recipe, params, self._group)

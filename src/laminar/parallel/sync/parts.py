@@ -9,12 +9,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from laminar.parallel.segment import LINE
 from laminar.parallel.sync.layout import Layout, Piece
+from laminar.train.optimizers import Update
+
+SMALL: Final = 1 << 20  # bytes of parameters that stay in a core's own cache from step to step
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Part:
     state: list[list[Tensor]]  # by slot
     counts: list[Tensor]
     total: list[Tensor]  # room for a sum of gradients: the member's own memory, which no other core has in its cache
+    apart: list[Tensor]  # room for the new parameters, of a small part
 
     @classmethod
     def of(cls, ranges: list[Range], row: Tensor, grads: Sequence[Tensor], slots: Sequence[Tensor | None], counts: Sequence[float]) -> Part:
@@ -47,7 +53,16 @@ class Part:
         own = [torch.tensor(float(count)) for count in counts]
         state = [own if slot is None else [r.of(slot) for r in ranges] for slot in slots]
         params = [r.of(row) for r in ranges]
-        return cls(ranges, params, [[r.of(grad) for r in ranges] for grad in grads], state, own, [torch.empty_like(p) for p in params])
+        small = len(grads) > 1 and 4 * sum(p.numel() for p in params) <= SMALL
+        return cls(
+            ranges,
+            params,
+            [[r.of(grad) for r in ranges] for grad in grads],
+            state,
+            own,
+            [torch.empty_like(p) for p in params],
+            [torch.empty_like(p) for p in params] if small else [],
+        )
 
     def added_up(self) -> list[Tensor]:
         """The gradients of all, in the order of the ranks."""
@@ -59,6 +74,17 @@ class Part:
             for other in more[1:]:
                 total.add_(other[i])
         return self.total
+
+    def update(self, rule: Update, lr: float, total: list[Tensor]) -> None:
+        """A step of the part. All members have its parameters in their caches, so that to write there number by number takes several times
+        as long as elsewhere; a small part is therefore computed in the member's own memory and then copied in one go."""
+        if not self.apart:
+            rule(self.params, total, self.state, lr)
+            return
+        torch._foreach_copy_(self.apart, self.params)
+        rule(self.apart, total, self.state, lr)
+        for shared, made in zip(self.params, self.apart, strict=True):
+            np.copyto(shared.numpy(), made.numpy())  # by memcpy, which takes whole lines from the others
 
     def without(self, absent: frozenset[int]) -> Part:
         """Less the parameters that nobody has a gradient of."""
@@ -76,6 +102,7 @@ class Part:
             [some(s) for s in self.state],
             some(self.counts),
             some(self.total),
+            some(self.apart) if self.apart else [],
         )
 
 

@@ -6,6 +6,7 @@ those that wait for it, and one that stalls is waited for no longer than the tim
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final, final
@@ -15,6 +16,7 @@ import torch.distributed
 from torch import Tensor
 
 from laminar.parallel.meeting import Broken
+from laminar.parallel.waited import WAITED
 from laminar.parallel.wire.addresses import listen
 
 dist: Any = torch.distributed  # much of it has no types
@@ -36,17 +38,16 @@ class Sending:
         """`work`: torch's; None: there is nothing to do."""
         self._work = work
 
-    @property
-    def done(self) -> bool:
-        return self._work is None or bool(self._work.is_completed())
-
     def wait(self) -> None:
         if self._work is None:
             return
+        began = time.monotonic()
         try:
             self._work.wait()
         except RuntimeError as error:
             raise Broken(_first_line(error)) from error
+        finally:
+            WAITED.seconds += time.monotonic() - began
 
 
 @final

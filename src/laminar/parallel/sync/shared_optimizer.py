@@ -86,7 +86,7 @@ class SharedOptimizer:
         if self._clip is not None:
             self._clipped(total, self._clip)
         if self._update is not None and part.params:
-            self._update(part.params, total, part.state, lr)
+            part.update(self._update, lr, total)
         self._steps += 1
         for i in absent:
             self._left_out[i] += 1

@@ -12,6 +12,7 @@ from laminar.parallel.meeting import Meeting
 from laminar.parallel.segment import Segment
 from laminar.parallel.sync.layout import LENGTH, SUMS, Layout
 from laminar.parallel.sync.shared_optimizer import SharedOptimizer
+from laminar.parallel.waited import WAITED
 from laminar.train.recipe import Recipe
 from laminar.train.team import WholeModel
 
@@ -25,6 +26,10 @@ class SharedTeam(WholeModel):
         self._sums = segment.doubles(layout.sums, SUMS * layout.size)
         self.meeting = Meeting(self._words, rank, layout.size)
         self._buffers = [segment.floats(layout.buffer_bytes(r), _numbers(layout)) for r in range(layout.size)]
+
+    @property
+    def waited(self) -> float:
+        return WAITED.seconds
 
     def optimizer(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> SharedOptimizer:
         made = SharedOptimizer(recipe, params, self._layout, self._segment, self.meeting, first=True)

@@ -6,11 +6,15 @@ import contextlib
 import errno
 import os
 import socket
+import tempfile
+from pathlib import Path
 from typing import Any, Final
 
 from laminar.core.errors import LaminarError
+from laminar.core.scratch import scratch
 from laminar.parallel.wire.frames import Gone
 
+LONGEST: Final = 80  # letters of a folder for sockets
 ROOM: Final = 4 << 20  # asked of the system for each direction: a model of a million numbers goes in one call
 
 
@@ -54,11 +58,21 @@ def listen(address: str) -> socket.socket:
     return made
 
 
+def lines_folder() -> Path:
+    """A new folder for sockets, whose paths must be short."""
+    return scratch("laminar-lines-", "/tmp" if len(tempfile.gettempdir()) > LONGEST else None)
+
+
 def place_of(address: str) -> tuple[socket.AddressFamily, Any]:
     if address.startswith("unix:"):
         return socket.AF_UNIX, address.removeprefix("unix:")
     host, _, port = address.rpartition(":")
     return socket.AF_INET, (host, int(port))
+
+
+def is_near(address: str) -> bool:
+    """Is whoever listens there surely on this machine?"""
+    return address.startswith("unix:")
 
 
 def roomy(made: socket.socket) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from laminar.parallel.wire.addresses import listen, roomy
-from laminar.parallel.wire.frames import HEADER_LIMIT, LENGTHS, Bytes, Gone, frame, parsed
+from laminar.parallel.wire.addresses import is_near, listen, roomy
+from laminar.parallel.wire.frames import HEADER_LIMIT, IN_ROOM, LENGTHS, Bytes, Gone, frame, parsed
+from laminar.parallel.wire.room import DOWN, UP, Room
 
 
 @dataclass(eq=False)
@@ -29,14 +30,16 @@ class Caller:
     _lengths: bytearray = field(default_factory=lambda: bytearray(LENGTHS.size))
     _header: bytearray | None = None
     _payload: bytearray = field(default_factory=bytearray)
-    _payload_bytes: int = 0
+    _payload_bytes: int = 0  # to be read from the socket
     _at: int = 0
+    _room: Room | None = None
+    _in_room: int = 0  # bytes that lie there
     _outgoing: deque[memoryview] = field(default_factory=deque)
 
 
 @dataclass(frozen=True)
 class Heard:
-    """`header` None: the caller is gone. `payload` is valid until the hub's next turn."""
+    """`header` None: the caller is gone. `payload` is valid until the caller is answered, and at most until the hub's next turn."""
 
     caller: Caller
     header: dict[str, Any] | None
@@ -77,13 +80,19 @@ class Hub:
                 yield Heard(caller, None, memoryview(b""))
 
     def send(self, caller: Caller, header: Any, *payload: Bytes) -> None:
-        """Never waits: what does not go at once goes when there is room. The bytes must stay as they are until then, so give a copy."""
+        """Never waits: what does not go at once goes when there is room. The bytes may change afterwards: what is left is copied."""
         if caller.closed:
             return
-        parts = frame(header, payload)
-        caller.sent += sum(len(part) for part in parts)
+        room = caller._room
+        if room is not None:
+            room.free(UP)
+        parts, size = frame(header, payload, lambda parts, size: room is not None and room.put(DOWN, parts, size))
+        caller.sent += size
         caller._outgoing.extend(parts)
         self._flush(caller)
+        for i in range(1, min(len(parts), len(caller._outgoing)) + 1):
+            if not caller._outgoing[-i].readonly:  # of bytes, which nobody changes
+                caller._outgoing[-i] = memoryview(bytes(caller._outgoing[-i]))
 
     def drop(self, caller: Caller) -> None:
         """Hear no more of it. It is told as gone at no later turn."""
@@ -110,7 +119,7 @@ class Hub:
     def _read(self, caller: Caller) -> Iterator[Heard]:
         try:
             while not caller.closed and self._fill(caller):
-                header, payload = parsed(caller._header or b""), memoryview(caller._payload)[: caller._payload_bytes]
+                header, payload = parsed(caller._header or b""), self._payload(caller)
                 caller._header, caller._at = None, 0
                 if caller.trusted:
                     yield Heard(caller, header, payload)
@@ -118,8 +127,19 @@ class Hub:
                 if not hmac.compare_digest(str(header.get("token")).encode(errors="replace"), self._token.encode()):
                     raise Gone("a wrong token")
                 caller.trusted = True
+                if "room" in header and is_near(self.address):
+                    caller._room = Room.find(header["room"])
         except (Gone, OSError):
             self._close(caller)
+
+    def _payload(self, caller: Caller) -> memoryview:
+        if not caller._in_room:
+            return memoryview(caller._payload)[: caller._payload_bytes]
+        found = None if caller._room is None else caller._room.get(UP, caller._in_room)
+        if found is None:
+            raise Gone(f"a message of {caller._in_room:,} bytes in a room that has not so many")
+        caller.received += caller._in_room
+        return found
 
     def _fill(self, caller: Caller) -> bool:
         """Read on. True when a message is whole."""
@@ -141,8 +161,10 @@ class Hub:
                 caller.received += got
             if caller._header is None and caller._at == LENGTHS.size:
                 header, payload = LENGTHS.unpack(caller._lengths)
+                elsewhere, payload = payload & IN_ROOM, payload & ~IN_ROOM
                 if header > HEADER_LIMIT or payload > (self._limit if caller.trusted else 0):
                     raise Gone(f"a message of {header:,} and {payload:,} bytes")
+                caller._in_room, payload = (payload, 0) if elsewhere else (0, payload)
                 caller._header, caller._payload_bytes, caller._at = bytearray(header), payload, 0
                 if len(caller._payload) < payload:
                     caller._payload = bytearray(payload)
@@ -173,3 +195,6 @@ class Hub:
             self._lost.append(caller)
             self._selector.unregister(caller.socket)
             caller.socket.close()
+            if caller._room is not None:
+                caller._room.close()
+                caller._room = None

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import socket
+from collections.abc import Sequence
 from typing import Any, final
 
-from laminar.parallel.wire.addresses import connect
-from laminar.parallel.wire.frames import HEADER_LIMIT, LENGTHS, Bytes, Gone, frame, parsed
+from laminar.parallel.wire.addresses import connect, is_near
+from laminar.parallel.wire.frames import HEADER_LIMIT, IN_ROOM, LENGTHS, Bytes, Gone, frame, parsed
+from laminar.parallel.wire.room import DOWN, UP, Room
 
 
 @final
 class Link:
-    """Asks a hub. A reply's bytes are valid until the next is received."""
+    """Asks a hub. A reply's bytes are valid until something is sent, or received, next."""
 
-    def __init__(self, address: str, token: str, *, timeout: float | None = None) -> None:
+    def __init__(self, address: str, token: str, *, timeout: float | None = None, room: tuple[int, int] | None = None) -> None:
+        """`room`: bytes of a message up and down, at most, if there are to be many large ones: where the hub is near they are not sent."""
         self._socket = connect(address, timeout)
+        self._looks = select.poll()
+        self._looks.register(self._socket, select.POLLIN)
         self._buffer = bytearray()
+        self._room = Room.make(*room) if room is not None and is_near(address) else None
+        self._used = False  # is the last reply in the room?
         self.sent = self.received = 0  # bytes
         try:
-            self.send({"token": token})
+            self.send({"token": token} if self._room is None else {"token": token, "room": self._room.told(os.getpid())})
         except Gone:
             self.close()
             raise
@@ -32,20 +41,48 @@ class Link:
         """The address of this machine by which it calls."""
         return str(self._socket.getsockname()[0])
 
+    @property
+    def near(self) -> bool:
+        """Do its bytes lie in a room? Not before the hub has answered for the first time."""
+        return self._room is not None and self._room.shared
+
+    def ready(self) -> bool:
+        """Is there something to receive, or an end?"""
+        return bool(self._looks.poll(0))
+
     def send(self, header: Any, *payload: Bytes) -> None:
-        parts = frame(header, payload)
-        self.sent += sum(len(part) for part in parts)
+        """The bytes may change afterwards."""
+        self._done_with_room()
+        parts, size = frame(header, payload, self._into_room)
+        self.sent += size
         try:
             for part in parts:
                 self._socket.sendall(part)
         except OSError as error:
             raise Gone(str(error)) from error
 
+    def _done_with_room(self) -> None:
+        if self._used and self._room is not None:
+            self._room.free(DOWN)
+        self._used = False
+
+    def _into_room(self, parts: Sequence[memoryview], size: int) -> bool:
+        return self._room is not None and self._room.put(UP, parts, size)
+
     def receive(self) -> tuple[dict[str, Any], memoryview]:
+        self._done_with_room()
         header_bytes, payload_bytes = LENGTHS.unpack(self._exactly(bytearray(LENGTHS.size)))
         if header_bytes > HEADER_LIMIT:
             raise Gone(f"a header of {header_bytes:,} bytes")
         header = parsed(self._exactly(bytearray(header_bytes)))
+        if payload_bytes & IN_ROOM:
+            payload_bytes ^= IN_ROOM
+            found = None if self._room is None else self._room.get(DOWN, payload_bytes)
+            if found is None:
+                raise Gone(f"a message of {payload_bytes:,} bytes in a room that has not so many")
+            self._used = True
+            self.received += LENGTHS.size + header_bytes + payload_bytes
+            return header, found
         if len(self._buffer) < payload_bytes:
             try:
                 self._buffer = bytearray(payload_bytes)
@@ -76,3 +113,6 @@ class Link:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits in receive
         self._socket.close()
+        if self._room is not None:
+            self._room.close()
+            self._room = None
