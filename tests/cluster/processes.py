@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import subprocess
 import time
 from pathlib import Path
 
@@ -28,6 +29,16 @@ def below(*pids: int) -> set[int]:
     while more := {child for child, parent in known.items() if parent in found} - found:
         found |= more
     return found & known.keys()
+
+
+def when_it_runs(word: str, chief: subprocess.Popen[str]) -> set[int]:
+    """Wait until the chief has a process with this word in its command: all that it has started by then."""
+    while True:
+        found = below(chief.pid)
+        if any(word in command(pid) for pid in found):
+            return found
+        assert chief.poll() is None, chief.communicate()
+        time.sleep(0.02)
 
 
 def all_gone(pids: set[int], seconds: float) -> bool:

@@ -17,6 +17,8 @@ ENVIRONMENT = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_AUTH_MODE": "disabled",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "5",  # that nodes live without a head
+    # Ray's proxy for clients forks while gRPC works in other threads; what gRPC then does in the child crashes it now and then.
+    "GRPC_ENABLE_FORK_SUPPORT": "0",
 }
 
 # A raylet that was killed refuses calls at once; one that is only slow has its time.

@@ -23,9 +23,9 @@ from laminar.launch.protocol import Call, Launcher
 from laminar.launch.ray import RayLauncher
 from laminar.stack.build import Built
 from laminar.testing.launcher_contract import LauncherContract
-from tests.cluster.processes import all_gone, below, command, parents
+from tests.cluster.processes import all_gone, below, command, parents, when_it_runs
 from tests.cluster.ray_cluster import ENVIRONMENT
-from tests.multi.launch.cluster_project import ClusterProject, notes
+from tests.multi.launch.cluster_project import ClusterProject, Evaluated, all_epochs, many_epochs, notes
 
 SLOWER = float(os.environ.get("LAMINAR_TEST_SLOWER", "1"))  # how much slower this machine is than an idle one with two cores
 pytestmark = [
@@ -169,11 +169,13 @@ class WhileStarting:
 
     name = "ray"
     fixed: int | None = None
+    own = False
+    whole = False
 
     def __init__(self, inner: RayLauncher, cluster: RayCluster) -> None:
         self._inner, self._cluster = inner, cluster
         self.begin, self.host, self.trouble = inner.begin, inner.host, inner.trouble
-        self.comes_back, self.stop = inner.comes_back, inner.stop
+        self.comes_back, self.stop, self.call_off = inner.comes_back, inner.stop, inner.call_off
 
     def start(self, agents_: int, call: Call, *, together: bool) -> None:
         self._inner.start(agents_, call, together=together)
@@ -245,6 +247,27 @@ def test_an_elastic_training_gets_a_spare_node_for_a_lost_one(tmp_path: Path, la
     assert len({event["pid"] for event in project.told if event["event"] == "worker"}) >= 3
 
 
+def test_an_evaluator_has_a_node_of_its_own_whose_loss_is_nobodys(tmp_path: Path, launcher: RayLauncher, cluster: RayCluster) -> None:
+    plain, project = many_epochs(tmp_path / "here"), many_epochs(tmp_path / "there")
+    lost: list[int] = []
+
+    def lose() -> None:
+        if not lost:
+            lost.append(cluster.raylet_of(heard.evaluators[0]["pid"]))
+            workers = {cluster.raylet_of(event["pid"]) for event in project.told if event.get("role") == "worker"}
+            assert len(workers) == 2 and not workers & set(lost)
+            cluster.power_cut(lost[0])
+
+    heard = Evaluated(project, wanted=2, on_tested=lose)
+    (layer,) = project.build(launcher, "sync:evaluator=true", on_event=heard).layers
+    assert lost
+    assert "evaluator 0 (process " in str(layer.notes) and "it was started again" in str(layer.notes)
+    assert "training went on from step" not in str(layer.notes)
+    assert all_epochs(project) == list(range(60))
+    plain.build(None, "sync")
+    assert project.losses() == pytest.approx(plain.losses(), abs=1e-5)
+
+
 def test_a_node_that_dies_while_the_last_snapshot_is_written_changes_nothing(
     tmp_path: Path, launcher: RayLauncher, cluster: RayCluster
 ) -> None:
@@ -287,7 +310,7 @@ def test_too_many_workers_are_told_with_what_there_is(launcher: RayLauncher, tmp
 
 def test_something_that_never_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher_module, "CONNECTING", 4.0)
-    monkeypatch.setattr(launcher_module, "BEGINNING", 4.0)
+    monkeypatch.setattr(launcher_module, "SERVING", 4.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for address in ("127.0.0.1:{}", "ray://127.0.0.1:{}"):
             launcher = RayLauncher(address.format(silent.getsockname()[1]))
@@ -330,6 +353,58 @@ def test_a_chief_that_is_killed_leaves_no_process(tmp_path: Path, cluster: RayCl
         chief.kill()
         chief.wait()
     assert all_gone(left, 25 * SLOWER)
+
+
+def test_a_ray_that_needs_all_of_its_processes_is_started_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+    from ray._private.node import Node
+
+    from laminar.launch import ray_driver
+
+    theirs = {name: getattr(Node, name) for name in ray_driver.NOT_USED}
+    tried: list[dict[str, Any]] = []
+
+    def init(**options: Any) -> None:
+        tried.append({name: getattr(Node, name) for name in ray_driver.NOT_USED})
+        if len(tried) == 1:
+            raise AttributeError("'NoneType' object has no attribute 'port'")
+        assert options == {"address": "local", "num_cpus": 2}
+
+    monkeypatch.setattr(ray, "init", init)
+    ray_driver.start_own(num_cpus=2)
+    assert not tried[0].items() & theirs.items() and tried[1] == theirs
+
+
+@pytest.mark.parametrize(("why", "tries"), [("Starting Ray client server failed. See ray_client_server_23000.err", 2), ("refused", 1)])
+def test_a_head_whose_server_crashed_is_asked_once_more(monkeypatch: pytest.MonkeyPatch, why: str, tries: int) -> None:
+    import ray
+
+    from laminar.launch import ray_driver
+
+    tried: list[str] = []
+
+    def init(*, address: str, **_: Any) -> None:
+        tried.append(address)
+        raise ConnectionAbortedError(f"Initialization failure from server: RuntimeError: {why}")
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(LaminarError, match="the cluster at ray://head:1 cannot be used: Initialization failure"):
+        ray_driver.connect("ray://head:1", None)
+    assert len(tried) == tries
+
+
+def test_ctrl_c_while_ray_starts_is_heard_at_once(tmp_path: Path) -> None:
+    project = ClusterProject(tmp_path / "p")
+    words = [sys.executable, "-m", "laminar", "build", "-q", "--on", "ray", "--strategy", "sync", "--workers", "2"]
+    chief = subprocess.Popen(words, cwd=project.folder, stderr=subprocess.PIPE, text=True)
+    left = when_it_runs("gcs_server", chief)
+    chief.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    _, error = chief.communicate(timeout=60 * SLOWER)
+    assert chief.returncode == 130 and error.startswith("interrupted: "), error
+    assert time.monotonic() - began < 5 * SLOWER
+    assert all_gone(left, 5 * SLOWER)
+    assert not list(project.folder.glob(".laminar/tmp/*"))
 
 
 # Last, because nothing is left of the cluster

@@ -30,9 +30,9 @@ from laminar.testing import spark_cluster
 from laminar.testing.launcher_contract import LauncherContract
 from laminar.testing.spark_cluster import SparkCluster
 from tests import warm
-from tests.cluster.processes import all_gone, below, command, parents
+from tests.cluster.processes import all_gone, below, command, parents, when_it_runs
 from tests.conftest import children
-from tests.multi.launch.cluster_project import ClusterProject, notes
+from tests.multi.launch.cluster_project import ClusterProject, Evaluated, all_epochs, many_epochs, notes
 
 SLOWER = float(os.environ.get("LAMINAR_TEST_SLOWER", "1"))  # how much slower this machine is than an idle one with two cores
 pytestmark = [
@@ -109,6 +109,19 @@ def test_a_chief_that_is_killed_leaves_no_process(tmp_path: Path, cluster: Spark
         chief.wait()
     assert all_gone(left, 15 * SLOWER), [command(pid) for pid in left & parents().keys()]
     assert listening and all(address.startswith("0100007F") or "FFFF00000100007F" in address for address in listening), listening
+
+
+def test_ctrl_c_while_spark_starts_is_heard_at_once(tmp_path: Path) -> None:
+    project = ClusterProject(tmp_path / "p")
+    words = [sys.executable, "-m", "laminar", "build", "-q", "--on", "spark", "--strategy", "sync", "--workers", "2"]
+    chief = subprocess.Popen(words, cwd=project.folder, stderr=subprocess.PIPE, text=True)
+    left = when_it_runs("SparkSubmit", chief)
+    chief.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    _, error = chief.communicate(timeout=60 * SLOWER)
+    assert chief.returncode == 130 and error.startswith("interrupted: "), error
+    assert time.monotonic() - began < 5 * SLOWER
+    assert all_gone(left, 10 * SLOWER), [command(pid) for pid in left & parents().keys()]
 
 
 def test_a_session_that_dies_is_an_error_within_seconds(tmp_path: Path) -> None:
@@ -192,6 +205,24 @@ def test_what_is_learned_is_what_local_processes_learn(tmp_path: Path, session: 
     assert not session.context._jsc.sc().isStopped(), "it is not ours"
 
 
+@pytest.mark.parametrize("strategy", ["sync", "downpour"])
+def test_an_evaluator_tests_epochs(tmp_path: Path, session: Session, cluster: SparkCluster, strategy: str) -> None:
+    """Where a lost task is the loss of all (sync: a barrier stage), it is beside the chief; else in an executor."""
+    project = many_epochs(tmp_path / "p")
+    of_executors: list[bool] = []
+
+    def look() -> None:
+        known = {pid for pids in cluster.executors().values() for each in pids for pid in below(each)}
+        of_executors.append(heard.evaluators[0]["pid"] in known)
+
+    heard = Evaluated(project, wanted=2, on_tested=look)
+    (layer,) = project.build(SparkLauncher(), f"{strategy}:evaluator=true", 3, on_event=heard).layers
+    assert of_executors[0] == (strategy == "downpour")
+    assert all_epochs(project) == list(range(60))
+    assert layer.metrics["accuracy"] > 0.85
+    assert layer.notes == []
+
+
 def test_too_many_workers_are_told_with_what_there_is(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_watch, "ROOM", 2.0)
     with (
@@ -237,12 +268,14 @@ class WhileStarting:
 
     name = "spark"
     fixed: int | None = None
+    own = False
+    whole = True
 
     def __init__(self, cluster: SparkCluster) -> None:
         inner = self._inner = SparkLauncher()
         self._cluster = cluster
         self.begin, self.host, self.trouble = inner.begin, inner.host, inner.trouble
-        self.comes_back, self.stop = inner.comes_back, inner.stop
+        self.comes_back, self.stop, self.call_off = inner.comes_back, inner.stop, inner.call_off
 
     def start(self, agents: int, call: Call, *, together: bool) -> None:
         self._inner.start(agents, call, together=together)
@@ -261,14 +294,14 @@ def killer(
 ) -> Callable[[Event], None]:
     """Kills the executor of worker 1, or the daemon it belongs to, at the first event that is meant. Training is slow until then."""
     slow_down(project, 0.5)
-    pids: dict[int, int] = {}
+    found: dict[int, tuple[int, int]] = {}  # by rank, while its process is there: at the last epoch it may have done its work
     killed: list[int] = []
 
     def hear(event: Event) -> None:
         if event["event"] == "worker" and event["role"] == "worker":
-            pids[event["rank"]] = event["pid"]
-        if not killed and 1 in pids and when(event):
-            executor, number = executor_of(cluster, pids[1])
+            found[event["rank"]] = executor_of(cluster, event["pid"])
+        if not killed and 1 in found and when(event):
+            executor, number = found[1]
             killed.append(executor)
             if daemon:
                 cluster.kill_worker(number)

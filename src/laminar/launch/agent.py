@@ -32,6 +32,7 @@ from laminar.launch.messages import (
     File,
     Hello,
     Leave,
+    Leaving,
     Look,
     Measure,
     Message,
@@ -56,6 +57,7 @@ BEAT: Final = 0.5  # seconds between words of an agent that has nothing to say, 
 SILENCE: Final = 15.0  # after which a line is taken for broken
 PATIENCE: Final = 60.0  # without a chief
 PAUSE: Final = 0.25  # between calls
+LEAVE: Final = 25.0  # seconds until it goes when it was told to end: Kubernetes and torchrun kill it after 30
 UNSEEN: Final = 64 << 20  # bytes that the chief has not seen, after which it is waited for
 TOKEN: Final = "LAMINAR_TOKEN"  # in the environment; never on a command line, which others can read
 CLOSED: Final = 8  # times in a row after which it is no accident
@@ -68,8 +70,9 @@ class TurnedAway(Exception):
 
 @final
 class Agent:
-    def __init__(self, address: str, token: str, slot: int, root: Path) -> None:
-        self._address, self._token, self._slot = address, token, slot
+    def __init__(self, address: str, token: str, slot: int, root: Path, *, warned: bool = False) -> None:
+        """`warned`: whoever has started this process ends it by SIGTERM, and gives it time to end in order."""
+        self._address, self._token, self._slot, self._warned = address, token, slot, warned
         self._life = secrets.token_hex(8)
         self._workspace = Workspace(root)
         self._post = Post()
@@ -80,13 +83,16 @@ class Agent:
         self._closed: float = 0  # times that the chief closed the line at our first words
         self._shipping: int | None = None  # the question that is answered when all files are there
         self._heard = self._beaten = time.monotonic()
-        self._over = self._warmed = False
+        self._over = self._warmed = self._asked = False
+        self._leaves: float | None = None  # by then at the latest, once it was told to end
 
     def run(self) -> None:
         """Until the chief says that it is over, or is gone. TurnedAway if it wants no agent, or not this one."""
         try:
             with self._crew:
                 self._connect()
+                if self._warned:  # not before: nothing is lost by an end that comes sooner
+                    signal.signal(signal.SIGTERM, self._on_sigterm)
                 while not self._over:
                     try:
                         self._turn()
@@ -95,6 +101,11 @@ class Agent:
         finally:
             if self._link is not None:
                 self._link.close()
+
+    def _on_sigterm(self, *_: Any) -> None:
+        if self._asked:
+            sys.exit(128 + signal.SIGTERM)
+        self._asked = True
 
     # The line
 
@@ -105,6 +116,8 @@ class Agent:
             self._link = None
         began = time.monotonic()
         while (called := self._call()) is None:
+            if self._asked:
+                raise TurnedAway("it was told to end")
             if time.monotonic() - began > PATIENCE:
                 raise TurnedAway(f"the chief at {self._address} did not answer for {PATIENCE:g} s")
             time.sleep(PAUSE)
@@ -164,6 +177,11 @@ class Agent:
                 if self._over:
                     return
         now = time.monotonic()
+        if self._asked and self._leaves is None:
+            self._leaves = now + LEAVE
+            self._say(Leaving())
+        if self._leaves is not None and now > self._leaves:
+            raise TurnedAway(f"it was told to end, and the chief has not let it go within {LEAVE:g} s")
         if now - self._heard > SILENCE:
             raise Gone(f"the chief said nothing for {SILENCE:g} s")
         if now - self._beaten >= BEAT:
@@ -192,8 +210,8 @@ class Agent:
         match told:
             case Look(question=question, files=files):
                 self._say(Answer(question=question, answer=[_look(path) for path in files]))
-            case Ship(question=question, files=files):
-                self._ship(question, files)
+            case Ship():
+                self._ship(told)
             case File(path=path, at=at, last=last):
                 self._receive(path, at, payload, last=last)
             case Start():
@@ -206,17 +224,18 @@ class Agent:
             case Leave():
                 self._over = True
 
-    def _ship(self, question: int, files: list[tuple[str, str, int]]) -> None:
+    def _ship(self, told: Ship) -> None:
         try:
-            wanted = self._workspace.expect(files)
+            wanted = self._workspace.expect(told.files)
+            self._workspace.borrow(told.lent)
         except (BadPath, OSError) as error:
-            self._say(Answer(question=question, wrong=str(error)))
+            self._say(Answer(question=told.question, wrong=str(error)))
             return
         if wanted:
-            self._shipping = question
+            self._shipping = told.question
             self._say(Wanted(paths=wanted))
         else:
-            self._say(Answer(question=question))
+            self._say(Answer(question=told.question))
 
     def _receive(self, path: str, at: int, payload: memoryview, *, last: bool) -> None:
         if self._shipping is None:
@@ -253,6 +272,7 @@ class Agent:
         assert self._link is not None
         own = {OWN_ADDRESS: self._link.own_host, "OMP_NUM_THREADS": str(told.threads)}
         given = {name: path for name, path in told.environment.items() if name not in os.environ and os.path.exists(path)}
+        self._crew.nursery = told.nursery
         member = self._crew.start(told.module, told.role, told.rank, brief, environment={**given, **own})
         self._members[told.member] = member
         self._say(Started(member=told.member, pid=member.pid))
@@ -286,11 +306,11 @@ def _look(path: str) -> str | None:
         return None
 
 
-def serve(address: str, token: str, slot: int) -> str:
-    """Be an agent. Returns why it is over."""
+def serve(address: str, token: str, slot: int, *, warned: bool = False) -> str:
+    """Be an agent. Returns why it is over, if something went wrong."""
     root = scratch("laminar-agent-")
     try:
-        Agent(address, token, slot, root).run()
+        Agent(address, token, slot, root, warned=warned).run()
     except TurnedAway as error:
         return str(error)
     finally:

@@ -111,6 +111,8 @@ class EnvironmentLauncher:
     """Rank 0's side. The other ranks are here already; only its own agent is started."""
 
     name = "env"
+    own = False
+    whole = False
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -144,6 +146,9 @@ class EnvironmentLauncher:
             self._store.set(self._place.key, json.dumps({"address": call.address, "token": token}))
         self._own.start_one(0, call)
 
+    def call_off(self) -> None:
+        """The others are here already."""
+
     def trouble(self) -> dict[int, str]:
         return self._own.trouble()
 
@@ -165,7 +170,7 @@ def be_an_agent(place: Place) -> str:
     else:
         address, token = f"{place.master}:{place.port}", os.environ.get(TOKEN) or _no_token()
     os.environ.pop(TOKEN, None)  # it is not for the processes that an agent starts
-    return serve(address, token, place.rank)
+    return serve(address, token, place.rank, warned=True)
 
 
 def _store(place: Place) -> Any:

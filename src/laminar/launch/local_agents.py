@@ -19,6 +19,8 @@ LEAVE: Final = 5.0  # seconds in which an agent that was told to leave has left
 class LocalAgents:
     name = "agents"
     fixed: int | None = None
+    own = True
+    whole = False
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self._host = host
@@ -40,6 +42,9 @@ class LocalAgents:
         words = [sys.executable, "-m", "laminar.launch.agent", call.address, str(slot)]
         self.processes[slot] = subprocess.Popen(words, env=os.environ | {TOKEN: call.token}, start_new_session=True)
         self._told.discard(slot)
+
+    def call_off(self) -> None:
+        """It takes no time to start them."""
 
     def trouble(self) -> dict[int, str]:
         ended = {slot: process.poll() for slot, process in self.processes.items() if slot not in self._told}

@@ -48,6 +48,7 @@ class Ship(Message, frozen=True, kw_only=True, tag="ship"):
 
     question: int
     files: list[tuple[str, str, int]]
+    lent: list[tuple[str, str]] = []  # and these, which lie on a disk that both see: (path, where)
 
 
 class File(Message, frozen=True, kw_only=True, tag="file"):
@@ -68,6 +69,7 @@ class Start(Message, frozen=True, kw_only=True, tag="start"):
     environment: dict[str, str]  # paths that hold unless the machine has its own
     places: dict[str, str]  # folders of the chief in the brief, and what they are called in the workspace
     follow: str = ""  # the run's folder in the workspace
+    nursery: str = ""  # who forks it, on the chief's own machine
 
 
 class Signal(Message, frozen=True, kw_only=True, tag="signal"):
@@ -125,6 +127,10 @@ class Ended(Message, frozen=True, kw_only=True, tag="ended"):
     code: int | None
 
 
+class Leaving(Message, frozen=True, kw_only=True, tag="leaving"):
+    """Its machine was told to end: it goes when its members have, or soon without them."""
+
+
 class Changed(Message, frozen=True, kw_only=True, tag="changed"):
     """A file of the run, which the chief keeps. Bytes: from `at` on; then it is `size` long. `whole`: it is seen when all is there."""
 
@@ -138,7 +144,7 @@ class Removed(Message, frozen=True, kw_only=True, tag="removed"):
     path: str
 
 
-News = Answer | Wanted | Started | Told | Ended | Changed | Removed
+News = Answer | Wanted | Started | Told | Ended | Leaving | Changed | Removed
 
 
 def order(header: dict[str, Any]) -> Order:

@@ -20,6 +20,7 @@ from laminar.launch.environment import EnvironmentLauncher
 from laminar.launch.protocol import Launcher
 from laminar.launch.staff import ClusterStaff
 from laminar.launch.switchboard import STARTING
+from laminar.parallel.forked import Nursery
 from laminar.train.recipe import Recipe
 from laminar.train.splitting import SplitStrategy
 from laminar.train.strategies import AnyStrategy, ManySpec, Sync, for_unlike_machines, strategy
@@ -37,7 +38,8 @@ class OnCluster:
         """`options`: of the command, for whoever goes on with the run when this process is gone."""
         self._launcher, self._starting, self._options = launcher, starting, dict(options or {})
         self._folder: Path | None = None
-        self._held = ExitStack()
+        self._held, self._kept = ExitStack(), ExitStack()  # for a staff; for all of them
+        self._nursery: Nursery | None = None
         self._staff: ClusterStaff | None = None
         self._made_for: tuple[int, bool] | None = None
         self._asking: _Asking | None = None
@@ -45,16 +47,17 @@ class OnCluster:
     def soon(self, recipe: Recipe) -> None:
         """A layer of this recipe is going to be trained."""
         if self._staff is None and self._asking is None and self._launcher.fixed is None:
-            how = strategy(recipe.strategy)
-            self._made_for = how.workers, _together(how)
-            self._asking = _Asking(ClusterStaff(self._launcher, how.workers, together=self._made_for[1], starting=self._starting))
+            agents, together = self._made_for = self._wanted(strategy(recipe.strategy))
+            made = ClusterStaff(self._launcher, agents, together=together, starting=self._starting, nursery=self._of_our_own())
+            self._asking = _Asking(made)
 
     def __call__(self, job: Job, description: Description, emit: Emit) -> Trained:
         from laminar.parallel.run import run  # here, because it brings torch: a build that reuses all needs none
 
         how = strategy(job.recipe.strategy)
-        staff = self._for(how.workers, together=_together(how))
-        description, count = self._on_these_machines(job, description, staff)
+        wanted = self._wanted(how)
+        staff = self._for(*wanted)
+        description, count = self._on_these_machines(job, description, staff, wanted[0])
         self._folder = job.folder
         with watched(job.folder, job.name, emit, self._options) as tell:
             trained = run(job, description, tell, staff)
@@ -63,19 +66,27 @@ class OnCluster:
         trained.where = staff.about()
         return trained
 
+    def _wanted(self, how: AnyStrategy) -> tuple[int, bool]:
+        """Agents, and whether they are of use only as a whole. An evaluator gets one of its own, unless its loss would be that of all."""
+        together = isinstance(how, Sync | SplitStrategy)
+        extra = isinstance(how, ManySpec) and how.evaluator and not (together and self._launcher.whole)
+        return how.workers + extra, together
+
     @staticmethod
-    def _on_these_machines(job: Job, description: Description, staff: ClusterStaff) -> tuple[Description, int]:
+    def _on_these_machines(job: Job, description: Description, staff: ClusterStaff, agents: int) -> tuple[Description, int]:
         """Several machines may differ in speed: shares are measured where nothing else was said. Also how many workers are there."""
         how = strategy(job.recipe.strategy)
         count = staff.room(how.workers, how.fewest if isinstance(how, ManySpec) and how.elastic else None)
+        if agents > how.workers:
+            staff.room(agents, count)  # that of an evaluator, which can also do without
         fitting = for_unlike_machines(how) if len(staff.about()["hosts"]) > 1 else how
         if fitting == how:
             return description, count
         job.recipe = msgspec.structs.replace(job.recipe, strategy=fitting)
         return description.with_recipe(job.recipe), count
 
-    def _for(self, workers: int, *, together: bool) -> ClusterStaff:
-        wanted = (self._launcher.fixed, False) if self._launcher.fixed is not None else (workers, together)
+    def _for(self, agents: int, together: bool) -> ClusterStaff:
+        wanted = (self._launcher.fixed, False) if self._launcher.fixed is not None else (agents, together)
         if self._asking is not None:
             asking, self._asking = self._asking, None
             self._held.callback(asking.leave)
@@ -85,9 +96,22 @@ class OnCluster:
             port, token = 0, None
             if isinstance(self._launcher, EnvironmentLauncher):
                 port, token = self._launcher.port, self._launcher.token
-            made = ClusterStaff(self._launcher, wanted[0], together=wanted[1], starting=self._starting, port=port, token=token)
+            made = ClusterStaff(
+                self._launcher,
+                wanted[0],
+                together=wanted[1],
+                starting=self._starting,
+                port=port,
+                token=token,
+                nursery=self._of_our_own(),
+            )
             self._staff, self._made_for = self._held.enter_context(made), wanted
         return self._staff
+
+    def _of_our_own(self) -> Nursery | None:
+        if self._nursery is None and self._launcher.own:
+            self._nursery = self._kept.enter_context(Nursery())
+        return self._nursery
 
     def __enter__(self) -> OnCluster:
         survive_hangup(lambda: self._folder)
@@ -98,17 +122,13 @@ class OnCluster:
         try:
             if kind is None and self._launcher.fixed is not None:
                 # Its agents wait to be told that there is nothing to do: where no layer had to be trained, nobody has spoken to them yet.
-                self._for(self._launcher.fixed, together=False).room(self._launcher.fixed)
+                self._for(self._launcher.fixed, False).room(self._launcher.fixed)
         finally:
-            if self._asking is not None:  # nothing was trained after all, or it was interrupted
-                self._asking.give_up()
-            self._held.close()
-            self._launcher.stop()
-
-
-def _together(how: AnyStrategy) -> bool:
-    """Are workers of use only as a whole?"""
-    return isinstance(how, Sync | SplitStrategy)
+            with self._kept:
+                if self._asking is not None:  # nothing was trained after all, or it was interrupted
+                    self._asking.give_up()
+                self._held.close()
+                self._launcher.stop()
 
 
 @final
@@ -143,6 +163,7 @@ class _Asking:
         self._thread.join()
 
     def give_up(self) -> None:
+        self._staff.call_off()
         self._there.wait()
         if self._error is None:
             self._staff.__exit__(None, None, None)

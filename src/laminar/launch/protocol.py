@@ -20,9 +20,14 @@ class Call:
 class Launcher(Protocol):
     name: str  # for people and for provenance: local, ray, spark, env
     fixed: int | None  # agents there are, however many are asked for; None: as many as are asked for
+    whole: bool  # does it end all agents that were asked for `together` when it loses one of them?
 
     def begin(self) -> None:
         """It may soon be asked for agents: what takes long to load may be loaded meanwhile. Nothing that cannot be taken back."""
+
+    @property
+    def own(self) -> bool:
+        """Are all agents on this machine, on a cluster that is started for this command?"""
 
     @property
     def host(self) -> str:
@@ -34,6 +39,9 @@ class Launcher(Protocol):
         `together`: they are of use only as a whole, so the engine may start all again when it loses one.
         L4xx where the engine is not installed, cannot be reached, or has no room.
         """
+
+    def call_off(self) -> None:
+        """For another thread, while `start` is under way: nobody needs these agents any more. `start` then ends soon, with an error."""
 
     def trouble(self) -> dict[int, str]:
         """Slots whose agents the engine has lost or cannot start, and why, as far as it knows. Told once each."""

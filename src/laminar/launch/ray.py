@@ -25,7 +25,8 @@ from laminar.parallel.crew import Crew, LocalMember
 DRIVER: Final = "laminar.launch.ray_driver"
 EMBEDDED, FOUND = "local", "auto"  # Ray's own words: a new cluster on this machine; the one that runs on it
 CONNECTING: Final = 30.0  # seconds until a cluster has answered
-BEGINNING: Final = 60.0  # seconds until one has been started on this machine, or has started what serves us
+BEGINNING: Final = 60.0  # seconds until one has been started on this machine
+SERVING: Final = 100.0  # seconds until one behind ray:// has started what serves us, if need be twice
 PLACING: Final = 25.0  # seconds until it has room
 CLIENT_PORT: Final = 10001
 LOOPBACK: Final = "127.0.0.1"
@@ -46,6 +47,7 @@ class RayLauncher:
 
     name = "ray"
     fixed: int | None = None
+    whole = False
 
     def __init__(self, address: str | None = None, *, host: str | None = None, placing: float = PLACING) -> None:
         self._address, self._host, self._placing = address or EMBEDDED, host, placing
@@ -54,15 +56,20 @@ class RayLauncher:
         self._orders = -1
         self._log: IO[bytes] | None = None
         self._nodes: list[str] | None = None  # addresses
+        self._off = False  # nobody needs them any more
         self._placed = False
         self._crowded = False  # there is no room for one that was lost
         self._agents = 0
         self._troubles: dict[int, str] = {}
 
     @property
+    def own(self) -> bool:
+        return self._address == EMBEDDED
+
+    @property
     def host(self) -> str:
         if self._host is None:
-            if self._address == EMBEDDED:
+            if self.own:
                 self._host = LOOPBACK
             else:
                 self._connect()
@@ -79,7 +86,7 @@ class RayLauncher:
             self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
         log = self._log.fileno() if self._log is not None else None
         brief = {"orders": read, "log": log, "placing": self._placing}
-        environment = _OWN if self._address == EMBEDDED else {}
+        environment = _OWN if self.own else {}
         try:
             files = [read, *([log] if log is not None else [])]
             self._driver = self._crew.start(DRIVER, "launcher", 0, brief, files=files, environment=environment)
@@ -95,6 +102,9 @@ class RayLauncher:
         except BaseException:
             self.stop()
             raise
+
+    def call_off(self) -> None:
+        self._off = True
 
     def trouble(self) -> dict[int, str]:
         if self._driver is not None:
@@ -128,8 +138,7 @@ class RayLauncher:
             return
         if find_spec("ray") is None:
             raise LaminarError("L407", "--on ray needs the library ray, which is not installed", hint=_INSTALL)
-        own = self._address == EMBEDDED
-        if not own and self._address != FOUND:
+        if not self.own and self._address != FOUND:
             _call(self._address)
             if self._address.startswith("ray://"):
                 self._address = "ray://{}:{}".format(*_place(self._address))  # Ray knows no usual port
@@ -138,7 +147,7 @@ class RayLauncher:
             self._order({"connect": self._address, "cpus": cpus})
             self._wait(
                 lambda: self._nodes is not None,
-                BEGINNING if own or self._address.startswith("ray://") else CONNECTING,
+                BEGINNING if self.own else SERVING if self._address.startswith("ray://") else CONNECTING,
                 f"no answer from {self._address}",
             )
         except BaseException:
@@ -153,6 +162,9 @@ class RayLauncher:
         until = time.monotonic() + seconds
         assert self._driver is not None
         while not ready():
+            if self._off:
+                self._driver.kill()  # with which the system ends what it has started
+                raise LaminarError("L407", "Ray is not needed any more", hint="laminar build")
             if self._driver.ended:
                 if self._driver.error is not None:
                     raise self._driver.error

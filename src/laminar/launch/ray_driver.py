@@ -14,6 +14,7 @@ import re
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any, Final, final
 
 import ray
@@ -25,6 +26,8 @@ from laminar.core.errors import LaminarError
 from laminar.launch.ray import EMBEDDED, LaminarAgent
 from laminar.parallel.crew import CALLED_OFF, Brief, read_brief, tell_error
 
+NOT_USED: Final = ("start_monitor", "start_log_monitor", "start_api_server")
+UNLUCKY: Final = "Starting Ray client server failed"
 BUNDLE: Final = {"CPU": 1}
 OBJECTS: Final = 128 << 20  # bytes of an object store that nothing is put into
 LOOK: Final = 0.25  # seconds
@@ -138,16 +141,12 @@ def _cpus(number: float) -> str:
 def connect(address: str, cpus: int | None) -> None:
     """L407 if Ray does not let us."""
     options: dict[str, Any] = {"log_to_driver": bool(os.environ.get("LAMINAR_DEBUG")), "logging_level": "warning"}
-    if address == EMBEDDED:
-        options |= {
-            "num_cpus": cpus,
-            "num_gpus": 0,
-            "include_dashboard": False,
-            "object_store_memory": OBJECTS,
-            "_node_ip_address": "127.0.0.1",
-        }
     try:
-        ray.init(address=address, **options)
+        if address == EMBEDDED:
+            own = {"num_cpus": cpus, "num_gpus": 0, "object_store_memory": OBJECTS, "_node_ip_address": "127.0.0.1"}
+            start_own(include_dashboard=False, **own, **options)
+        else:
+            reach(address, **options)
     except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
         where = "a cluster of our own on this machine" if address == EMBEDDED else f"the cluster at {address}"
         raise LaminarError(
@@ -155,6 +154,42 @@ def connect(address: str, cpus: int | None) -> None:
             f"{where} cannot be used: {' '.join(str(error).split())[:LONGEST]}",
             hint="ray status on the head; --on ray://HOST:10001 from a machine that is none of its nodes",
         ) from error
+
+
+def reach(address: str, **options: Any) -> None:
+    """One that runs. Behind ray:// its head forks a server for us, in a process with threads of gRPC, which crashes now and then."""
+    try:
+        ray.init(address=address, **options)
+    except ConnectionError as error:
+        if UNLUCKY not in str(error):
+            raise
+        ray.init(address=address, **options)
+
+
+def start_own(**options: Any) -> None:
+    """A cluster on this machine, without what nobody uses; with it where Ray will not start otherwise."""
+    try:
+        with _without_what_nobody_uses():
+            ray.init(address=EMBEDDED, **options)
+    except Exception:
+        ray.shutdown()
+        ray.init(address=EMBEDDED, **options)
+
+
+@contextlib.contextmanager
+def _without_what_nobody_uses() -> Iterator[None]:
+    """A cluster of our own needs no autoscaler, nobody to gather its logs and, without a dashboard, no server for its usage statistics:
+    three processes whose start takes a third of Ray's own. `ray start` has options for that (--no-monitor), ray.init has none, so the
+    methods that start them are replaced while it runs. A Ray that has no such methods is left as it is."""
+    node = getattr(sys.modules.get("ray._private.node"), "Node", None)
+    replaced = {name: found for name in NOT_USED if (found := getattr(node, name, None)) is not None}
+    for name in replaced:
+        setattr(node, name, lambda *_, **__: None)
+    try:
+        yield
+    finally:
+        for name, method in replaced.items():
+            setattr(node, name, method)
 
 
 def orders(file: int) -> queue.Queue[dict[str, Any] | None]:

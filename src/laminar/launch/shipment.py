@@ -3,7 +3,8 @@
     store/      the layer below, with what it needs; the run's folder with its checkpoint, to go on from
     project/    the project: code, stack file, data that lies in it. Only for machines that do not see the project's own folder
 
-Not shipped: other layers, kept features (a worker computes those it needs), snapshots of servers, invitations.
+Kept features that the chief has computed are lent to machines that see its store: links, for reading only. Others compute those they need.
+Not shipped: other layers, snapshots of servers, invitations.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from laminar.core.figures import many
 from laminar.store.layout import Layout
 from laminar.store.runs import APART
 from laminar.store.store import Store
+from laminar.train.kept import INDEX
 
 STORE, PROJECT = "store", "project"
 MOST: Final = 512 << 20  # bytes of a project
@@ -51,6 +53,16 @@ def store_parcels(told: dict[str, Any]) -> list[Parcel]:
     run = store.run_folder(told["run"])
     found += [_parcel(STORE, layout.root, path) for path in _files(run) if _of_workers(path.relative_to(run))]
     return found
+
+
+def lent_features(told: dict[str, Any]) -> tuple[list[Parcel], list[tuple[str, str]]]:
+    """Of a job: what is sent of its kept features, and what is lent, which are their rows."""
+    layout = Layout(Path(told["store"]))
+    files = [path for fkey in told["features"] for path in sorted((layout.features / fkey).glob("*"))]
+    rows = [path for path in files if path.suffix == ".bin"]
+    return [_parcel(STORE, layout.root, path) for path in files if path.name == INDEX], [
+        (_within(STORE, layout.root, path), str(path.resolve())) for path in rows
+    ]
 
 
 def run_folder(told: dict[str, Any]) -> str:

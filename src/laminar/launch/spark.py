@@ -22,6 +22,7 @@ from laminar.launch.spark_task import be_agent
 from laminar.launch.spark_watch import TaskSeen, Watch, shortened
 
 LOOK: Final = 0.5  # seconds between looks
+SOON: Final = 0.1  # the same, while there are too few executors to begin with
 FAILURES: Final = 3  # of the whole job, after which it is not tried again
 LEAVE: Final = 10.0  # seconds in which a job that was cancelled ends
 
@@ -30,15 +31,22 @@ LEAVE: Final = 10.0  # seconds in which a job that was cancelled ends
 class SparkLauncher:
     name = "spark"
     fixed: int | None = None
+    whole = True  # of a barrier stage
 
     def __init__(self, master: str | None = None) -> None:
         """`master`: spark://host:7077, or whatever Spark takes for one; None: the active session, or an embedded cluster."""
         self._master = master
         self._session: Session | None = None
         self._agents: _Agents | None = None
+        self._off = threading.Event()  # nobody needs them any more
 
     def begin(self) -> None:
-        """There is nothing to load."""
+        """Load Spark's library, while others read a stack file. If there is none, that is told when it is needed."""
+        threading.Thread(target=spark_session.load, name="laminar-load-spark", daemon=True).start()
+
+    @property
+    def own(self) -> bool:
+        return spark_session.would_be_own(self._master)
 
     @property
     def host(self) -> str:
@@ -46,8 +54,11 @@ class SparkLauncher:
 
     def start(self, agents: int, call: Call, *, together: bool) -> None:
         self.stop()
-        self._session = spark_session.open_session(self._master, agents)
+        self._session = spark_session.open_session(self._master, agents, self._off)
         self._agents = _Agents(self._session, agents, call, together=together)
+
+    def call_off(self) -> None:
+        self._off.set()
 
     def trouble(self) -> dict[int, str]:
         return self._agents.trouble() if self._agents is not None else {}
@@ -111,7 +122,7 @@ class _Agents:
         while not self._over.is_set() and not self.watch.hopeless:
             tasks = self.watch.tasks
             if self._together and self._cores < tasks:  # Spark would look again only after 15 s
-                self._over.wait(LOOK / 5)
+                self._over.wait(SOON / 5)
                 continue
             try:
                 self._run(tasks)
@@ -136,7 +147,7 @@ class _Agents:
     # The books
 
     def _look(self) -> None:
-        while not self._over.wait(LOOK):
+        while not self._over.wait(LOOK if self._cores >= self.watch.tasks else SOON):
             before = self.watch.tasks
             try:
                 tasks = self._tasks()

@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,7 @@ LOOPBACK: Final = "127.0.0.1"
 JVM: Final = 90.0  # seconds until the JVM of the driver is up, or the embedded cluster: on this machine, which may be busy
 MASTER: Final = 45.0  # seconds until a master that can be reached has taken us in
 LEAVE: Final = 15.0  # seconds in which a session ends
+TICK: Final = 0.1  # seconds
 MEMORY: Final = 1024  # MB of a worker of the embedded cluster
 QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # JVMs that start soon and leave the cores to others: none of them computes
 DEFAULTS: Final = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": QUICK}  # where the user has said nothing
@@ -41,6 +43,12 @@ _LOCAL: Final = re.compile(r"local(-cluster)?(\[.*\])?")
 _LOG: Final = 5  # last lines of Spark's log in a message
 
 T = TypeVar("T")
+
+
+def load() -> None:
+    with contextlib.suppress(ImportError):
+        import pyspark
+        import pyspark.java_gateway  # noqa: F401
 
 
 def active() -> SparkContext | None:
@@ -68,6 +76,11 @@ def address(master: str | None) -> str:
         except OSError as error:
             raise spark_master.unreachable(master, str(error)) from error
         return str(probe.getsockname()[0])
+
+
+def would_be_own(master: str | None) -> bool:
+    """Is its cluster, or would it be, started by this process on this machine?"""
+    return active() is None and (not master or _LOCAL.fullmatch(master) is not None)
 
 
 def _driver_address(context: SparkContext) -> str:
@@ -98,8 +111,8 @@ class Session:
         _end(self._gateway, self._folder)
 
 
-def open_session(master: str | None, agents: int) -> Session:
-    """L407 where Spark or Java is missing, or the master does not answer."""
+def open_session(master: str | None, agents: int, off: threading.Event | None = None) -> Session:
+    """L407 where Spark or Java is missing, or the master does not answer, or when `off` is set meanwhile."""
     if (context := active()) is not None:
         if master and master != context.master:
             raise LaminarError(
@@ -138,7 +151,7 @@ def open_session(master: str | None, agents: int) -> Session:
         with log, _environment(environment):
             launch: Callable[..., Any] = launch_gateway
             # in a session of its own: a terminal that closes, or Ctrl-C, is for the chief alone
-            gateway = _within(JVM, lambda: launch(conf, {"stdout": log, "stderr": log, "start_new_session": True}))
+            gateway = _within(JVM, lambda: launch(conf, {"stdout": log, "stderr": log, "start_new_session": True}), off)
         written = SparkConf(_jvm=gateway.jvm)  # with the user's spark-defaults.conf
         for name, value in DEFAULTS.items():
             if not written.contains(name):
@@ -146,12 +159,14 @@ def open_session(master: str | None, agents: int) -> Session:
         if chosen.startswith("local-cluster"):  # told to the JVM by its socket: others can read a command line
             conf.set("spark.authenticate", "true").set("spark.authenticate.secret", secrets.token_hex(32))
         limit = JVM if _LOCAL.fullmatch(chosen) else MASTER
-        context = _within(limit, lambda: SparkContext(conf=conf, gateway=gateway))
+        context = _within(limit, lambda: SparkContext(conf=conf, gateway=gateway), off)
     except BaseException as error:
         why = _last_lines(folder / "log")
         _end(gateway, folder)
         if not isinstance(error, Exception):
             raise
+        if isinstance(error, CalledOff):
+            raise LaminarError("L407", f"Spark at {chosen} is not needed any more", hint="laminar build") from None
         late = isinstance(error, TimeoutError)
         what = f"did not answer in {limit:g} s" if late else f"gave no session: {_first_line(error)}"
         raise LaminarError("L407", f"Spark at {chosen} {what}{why}", hint="laminar cluster check --on spark") from error
@@ -206,7 +221,11 @@ def _need_java() -> None:
         )
 
 
-def _within(seconds: float, work: Callable[[], T]) -> T:
+class CalledOff(Exception):
+    """Nobody waits for it any more."""
+
+
+def _within(seconds: float, work: Callable[[], T], off: threading.Event | None = None) -> T:
     """In a thread of its own (Spark would take Ctrl-C for itself in the main thread). TimeoutError if it takes longer."""
     found: list[T] = []
     wrong: list[BaseException] = []
@@ -219,7 +238,11 @@ def _within(seconds: float, work: Callable[[], T]) -> T:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(seconds)
+    until = time.monotonic() + seconds
+    while thread.is_alive() and (left := until - time.monotonic()) > 0:
+        if off is not None and off.is_set():
+            raise CalledOff
+        thread.join(min(left, TICK))
     if wrong:
         raise wrong[0]
     if not found:

@@ -22,12 +22,14 @@ from typing import Any, Final, final
 from laminar.core.errors import LaminarError
 from laminar.launch import shipment
 from laminar.launch.agents import AgentHere, RemoteMember
-from laminar.launch.messages import Changed, Ended, News, Removed, Ship, Signal, Start, Started, Told
+from laminar.launch.messages import Changed, Ended, Leave, Leaving, News, Removed, Ship, Signal, Start, Started, Told
 from laminar.launch.protocol import Launcher
 from laminar.launch.run_files import RunFiles
 from laminar.launch.switchboard import STARTING, Switchboard
 from laminar.parallel.crew import Said
+from laminar.parallel.forked import Nursery
 
+TURN: Final = 0.05  # seconds
 PASSED_ON: Final = ("LAMINAR_DATA", "LAMINAR_CACHE")
 
 
@@ -44,7 +46,9 @@ class ClusterStaff:
         starting: float = STARTING,
         port: int = 0,
         token: str | None = None,
+        nursery: Nursery | None = None,
     ) -> None:
+        """`nursery`: forks the processes of all agents, which are on this machine."""
         self._board = Switchboard(
             launcher,
             agents,
@@ -52,10 +56,11 @@ class ClusterStaff:
             starting=starting,
             port=port,
             token=token,
-            warm=True,
+            warm=nursery is None,
             on_news=self._news,
             on_lost=self._lost,
         )
+        self._nursery = nursery
         self._started = False
         self._used: dict[int, AgentHere] = {}  # by rank, of the last crew
         self._said: deque[Said] = deque()
@@ -69,6 +74,10 @@ class ClusterStaff:
         if not self._started:
             self._board.__enter__()
             self._started = True
+
+    def call_off(self) -> None:
+        """For another thread, while `start_up` is under way."""
+        self._board.launcher.call_off()
 
     def __enter__(self) -> ClusterStaff:
         self.start_up()
@@ -84,7 +93,7 @@ class ClusterStaff:
     @property
     def one_machine(self) -> bool:
         """An agent that can read the chief's open files and its temporary ones is a neighbour."""
-        lives = tuple(agent.life for agent in self._board.here)
+        lives = tuple(agent.life for agent in self._board.ready)
         if self._neighbours is None or self._neighbours[0] != lives:
             with tempfile.NamedTemporaryFile("w", prefix="laminar-", suffix=".here") as file:
                 file.write(nonce := secrets.token_hex(16))
@@ -98,6 +107,10 @@ class ClusterStaff:
         hosts = sorted({str(agent.facts["host"]) for agent in agents})
         return {"launcher": self._board.launcher.name, "hosts": hosts, "workers": len(agents)}
 
+    @property
+    def idle(self) -> bool:
+        return any(agent.parcels and not agent.members for agent in self._board.ready)
+
     def room(self, wanted: int, fewest: int | None = None) -> int:
         return self._board.room(wanted, fewest)
 
@@ -109,13 +122,14 @@ class ClusterStaff:
         self._run_files = RunFiles(store / "runs" / job["run"])
         shared = self._see(store)
         parcels = shipment.store_parcels(self._job)
+        indexes, rows = shipment.lent_features(self._job)
         more = [] if all(shared.values()) else shipment.project_parcels(root, store)
         asked: dict[int, AgentHere] = {}
-        for agent in self._board.here:
+        for agent in self._board.ready:
             agent.sees_project = shared.get(agent.slot, False)
-            agent.parcels = {parcel.path: parcel for parcel in (parcels if agent.sees_project else [*parcels, *more])}
+            agent.parcels = {parcel.path: parcel for parcel in [*parcels, *(indexes if agent.sees_project else more)]}
             files = [(parcel.path, parcel.sha256, parcel.size) for parcel in agent.parcels.values()]
-            asked[self._board.ask(agent, partial(_shipped, files))] = agent
+            asked[self._board.ask(agent, partial(_shipped, files, rows if agent.sees_project else []))] = agent
         self._board.answers(asked, "files for the job")
 
     def _see(self, store: Path) -> dict[int, bool]:
@@ -129,12 +143,15 @@ class ClusterStaff:
             probe.unlink(missing_ok=True)
 
     def start(self, module: str, role: str, rank: int, brief: Mapping[str, Any], *, threads: int) -> RemoteMember:
-        ready = [agent for agent in self._board.here if agent.parcels]
+        ready = [agent for agent in self._board.ready if agent.parcels]
         if not ready:
             name = self._board.launcher.name
             raise LaminarError("L406", f"no worker is left on {name}{self._board.why()}", hint="laminar build goes on from the checkpoint")
         agent = min(ready, key=lambda agent: (len(agent.members), agent.slot))
-        self._used[rank] = agent  # in the place of one that was lost
+        if role == "worker":
+            self._used[rank] = agent  # in the place of one that was lost
+        while self._nursery is not None and self._nursery.loading:
+            self._board.turn(TURN)
         self._members += 1
         member = RemoteMember(role, rank, number=self._members, agent=agent, staff=self)
         agent.members[member.number] = member
@@ -150,6 +167,7 @@ class ClusterStaff:
             # the store first: it may lie in the project
             places={store: shipment.STORE} | ({} if agent.sees_project else {root: shipment.PROJECT}),
             follow=shipment.run_folder(self._job),
+            nursery=self._nursery.address if self._nursery is not None else "",
         )
         self._board.order(agent, told)
         return member
@@ -184,6 +202,10 @@ class ClusterStaff:
                 if number in agent.members:
                     agent.members[number].exit_code = code
                     self._end(agent, agent.members[number])
+            case Leaving():
+                for member in agent.members.values():
+                    self._said.append(Said(member, {"leaving": "was told to leave: its machine is about to end"}))
+                self._let_go(agent)
             case Changed() if self._run_files is not None:
                 self._run_files.changed(said, payload)
             case Removed() if self._run_files is not None:
@@ -200,7 +222,12 @@ class ClusterStaff:
         member.ended = True
         agent.members.pop(member.number, None)
         self._said.append(Said(member))
+        self._let_go(agent)
+
+    def _let_go(self, agent: AgentHere) -> None:
+        if agent.leaving and not agent.members and not agent.lost:
+            self._board.order(agent, Leave())
 
 
-def _shipped(files: list[tuple[str, str, int]], question: int) -> Ship:
-    return Ship(question=question, files=files)
+def _shipped(files: list[tuple[str, str, int]], lent: list[tuple[str, str]], question: int) -> Ship:
+    return Ship(question=question, files=files, lent=lent)

@@ -20,7 +20,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.figures import many
 from laminar.launch.agents import AgentHere
 from laminar.launch.facts import facts
-from laminar.launch.messages import Answer, File, Hello, Leave, Look, Message, News, Refused, Wanted, Welcome, news
+from laminar.launch.messages import Answer, File, Hello, Leave, Leaving, Look, Message, News, Refused, Wanted, Welcome, news
 from laminar.launch.protocol import Call, Launcher
 from laminar.launch.workspace import CHUNK
 from laminar.parallel.wire.hub import Caller, Hub
@@ -86,6 +86,11 @@ class Switchboard:
     def here(self) -> list[AgentHere]:
         return [agent for _, agent in sorted(self.agents.items()) if not agent.lost]
 
+    @property
+    def ready(self) -> list[AgentHere]:
+        """To be given something to do."""
+        return [agent for agent in self.here if not agent.leaving]
+
     def fileno(self) -> int:
         return self._hub.fileno()
 
@@ -95,11 +100,11 @@ class Switchboard:
         comes_back = self.launcher.comes_back()
         patience = self._starting if first else AGAIN if comes_back else BACK
         since = self._began if first else time.monotonic()
-        while len(self.here) < wanted and time.monotonic() - since < patience:
+        while len(self.ready) < wanted and time.monotonic() - since < patience:
             self.turn(0.1)
-            if len(self.troubles) + len(self.here) >= self.wanted and not self.launcher.comes_back():
+            if len(self.troubles) + len(self.ready) >= self.wanted and not self.launcher.comes_back():
                 break
-        there, waited = len(self.here), time.monotonic() - since
+        there, waited = len(self.ready), time.monotonic() - since
         if there < (fewest if fewest is not None else wanted if first else 1):
             raise LaminarError(
                 "L406",
@@ -149,7 +154,7 @@ class Switchboard:
 
     def look(self, files: list[str]) -> dict[int, list[str | None]]:
         """What each agent finds in these small files, by slot."""
-        asked = {self.ask(agent, lambda n: Look(question=n, files=files)): agent for agent in self.here}
+        asked = {self.ask(agent, lambda n: Look(question=n, files=files)): agent for agent in self.ready}
         return {asked[n].slot: answer for n, answer in self.answers(asked, "a look at files").items()}
 
     def _send_files(self, agents: Iterable[AgentHere]) -> None:
@@ -194,6 +199,10 @@ class Switchboard:
                     agent.answers[question] = said
                 case Wanted(paths=paths):
                     agent.files.extend((agent.parcels[path], 0) for path in paths)
+                case Leaving():
+                    agent.leaving = True
+                    self.troubles[agent.slot] = "its machine was told to end"
+                    self._on_news(agent, said, payload)
                 case _:
                     self._on_news(agent, said, payload)
         except (msgspec.ValidationError, KeyError, TypeError, ValueError) as error:

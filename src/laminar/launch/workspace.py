@@ -48,6 +48,7 @@ class Workspace:
         self.root = root
         self._has: dict[str, str] = {}  # digests of what was shipped
         self._waiting: dict[str, str] = {}
+        self._borrowed: list[Path] = []  # links
         self._followed: Path | None = None
         self._known: dict[str, _Known] = {}
 
@@ -68,6 +69,17 @@ class Workspace:
             self._followed = None
         self._waiting = {path: sha for path, sha in wanted.items() if path not in self._has}
         return list(self._waiting)
+
+    def borrow(self, lent: Sequence[tuple[str, str]]) -> None:
+        """Have files of another folder of this machine, until the next time. Whoever writes to one of them makes a copy first."""
+        for link in self._borrowed:
+            if link.is_symlink():  # else it has been replaced, and whoever needs it looks at what it is
+                link.unlink()
+        self._borrowed = [inside(self.root, path) for path, _ in lent]
+        for link, (_, where) in zip(self._borrowed, lent, strict=True):
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.unlink(missing_ok=True)
+            link.symlink_to(where)
 
     def receive(self, path: str, at: int, data: memoryview, *, last: bool) -> bool:
         """Part of a file that was wanted. True when all have come. BadPath and ValueError (not what was announced) are the chief's."""

@@ -117,3 +117,35 @@ class ClusterProject:
 
 def notes(report: BuildReport) -> str:
     return json.dumps([layer.notes for layer in report.layers])
+
+
+def many_epochs(folder: Path) -> ClusterProject:
+    """Enough of them for an evaluator to come while they are slow."""
+    project = ClusterProject(folder)
+    project.edit("epochs = 4", "epochs = 60")
+    project.edit("checkpoint_seconds = 0.2", "checkpoint_seconds = 60.0")
+    return project
+
+
+def all_epochs(project: ClusterProject) -> list[int]:
+    return [event["epoch"] for event in project.told if event["event"] == "epoch"]
+
+
+class Evaluated:
+    """Hears a build on, and lets it hurry once the evaluator has tested so many epochs."""
+
+    def __init__(self, project: ClusterProject, wanted: int = 2, on_tested: Callable[[], None] = lambda: None) -> None:
+        self._project, self._wanted, self._on_tested = project, wanted, on_tested
+        self.evaluators: list[dict[str, Any]] = []
+        self.by: list[str | None] = []
+        project.slow.touch()
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        if event["event"] == "worker" and event["role"] == "evaluator":
+            self.evaluators.append(event)
+        if event["event"] == "epoch":
+            self.by.append(event.get("by"))
+            if event.get("by") == "evaluator":
+                self._on_tested()
+            if self.by.count("evaluator") == self._wanted:
+                self._project.slow.unlink(missing_ok=True)

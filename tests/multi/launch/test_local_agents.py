@@ -6,18 +6,22 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from laminar.core.errors import LaminarError
 from laminar.launch import agent, switchboard
 from laminar.launch.local_agents import LocalAgents
+from laminar.launch.on_cluster import OnCluster
 from laminar.launch.protocol import Call, Launcher
 from laminar.launch.staff import ClusterStaff
 from laminar.launch.switchboard import Switchboard
 from laminar.testing.launcher_contract import LauncherContract
+from tests.cluster.processes import command, parents
 from tests.multi.launch.cluster_project import ClusterProject, notes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -27,6 +31,46 @@ class TestLocalAgents(LauncherContract):
     @pytest.fixture
     def launcher(self) -> Launcher:
         return LocalAgents()
+
+
+class NeverThere:
+    """A launcher whose engine does not come up."""
+
+    name = "never"
+    host = "127.0.0.1"
+    fixed: int | None = None
+    own = whole = False
+
+    def __init__(self) -> None:
+        self.asked, self.off = threading.Event(), threading.Event()
+
+    def begin(self) -> None: ...
+
+    def start(self, agents: int, call: Call, *, together: bool) -> None:
+        self.asked.set()
+        assert self.off.wait(60.0), "nobody has called it off"
+        raise LaminarError("L407", "called off")
+
+    def call_off(self) -> None:
+        self.off.set()
+
+    def trouble(self) -> dict[int, str]:
+        return {}
+
+    def comes_back(self) -> bool:
+        return False
+
+    def stop(self) -> None: ...
+
+
+def test_ctrl_c_while_an_engine_starts_does_not_wait_for_it(tmp_path: Path) -> None:
+    launcher = NeverThere()
+    recipe = ClusterProject(tmp_path / "p").open().need_file().spec.layer[0].train
+    with pytest.raises(KeyboardInterrupt), OnCluster(launcher) as on:
+        on.soon(msgspec.structs.replace(recipe, strategy="sync"))
+        launcher.asked.wait()
+        raise KeyboardInterrupt
+    assert launcher.off.is_set()
 
 
 @pytest.fixture
@@ -47,6 +91,24 @@ def test_a_build_on_neighbours_is_the_one_of_local_processes(tmp_path: Path) -> 
     assert there.leftovers() == []
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_workers_of_a_cluster_of_our_own_are_forked_and_others_are_started(tmp_path: Path, there: bool) -> None:
+    launcher, project = LocalAgents(), ClusterProject(tmp_path / "p")
+    launcher.own = there
+    project.slow.touch()
+    seen: list[str] = []
+
+    def look(event: dict[str, Any]) -> None:
+        if event["event"] == "worker":
+            seen.append(command(parents()[event["pid"]]))
+        if event["event"] == "step":
+            project.slow.unlink(missing_ok=True)
+
+    project.build(launcher, "sync", on_event=look)
+    module = "laminar.parallel.nursery" if there else "laminar.launch.agent"
+    assert len(seen) == 2 and all(f" -m {module} " in words for words in seen), seen
+
+
 @pytest.mark.usefixtures("far_away")
 @pytest.mark.parametrize("strategy", ["sync", pytest.param("averaging", marks=pytest.mark.slow), "downpour"])
 def test_a_build_far_away_gets_its_project_sent(tmp_path: Path, strategy: str) -> None:
@@ -56,10 +118,34 @@ def test_a_build_far_away_gets_its_project_sent(tmp_path: Path, strategy: str) -
     assert project.leftovers() == []
 
 
+WIDE = """\
+import torch
+from torch import nn
+
+
+class Wide(nn.Module):
+    def __init__(self, size, classes):
+        super().__init__()
+        self.one, self.two, self.head = nn.Linear(size, 8), nn.Linear(size, 8), nn.Linear(16, classes)
+
+    def forward(self, x):
+        return self.head(torch.cat([torch.relu(self.one(x)), torch.tanh(self.two(x))], 1))
+
+
+def net(classes, input_shape):
+    return Wide(input_shape[0], classes)
+"""
+
+
 @pytest.mark.usefixtures("far_away")
-@pytest.mark.parametrize("strategy", ["pipeline", 'mesh:mesh={ cols = 2 },split={ hidden = "cols" }'])
+@pytest.mark.parametrize(
+    "strategy", ["pipeline", 'mesh:mesh={ cols = 2 },split={ hidden = "cols" }', pytest.param("branches:lanes=2", marks=pytest.mark.slow)]
+)
 def test_a_model_is_split_far_away(tmp_path: Path, strategy: str) -> None:
     here, there = ClusterProject(tmp_path / "here"), ClusterProject(tmp_path / "there")
+    if strategy.startswith("branches"):
+        for project in (here, there):
+            (project.folder / "models.py").write_text(WIDE)
     one, other = here.build(None, "solo", 1), there.build(LocalAgents(), strategy)
     assert there.losses() == pytest.approx(here.losses(), abs=1e-5)
     assert [layer.key for layer in one.layers] == [layer.key for layer in other.layers]
@@ -221,6 +307,29 @@ def test_agents_end_with_a_chief_that_is_killed(tmp_path: Path) -> None:
 
     assert select.select([watch], [], [], 20)[0], "the agent outlives its chief"
     os.close(watch)
+
+
+def test_kept_features_are_computed_once_where_all_see_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = ClusterProject(tmp_path / "p", layers=2)
+    project.edit("epochs = 1, batch", 'epochs = 1, keep_features = "always", batch')
+    (tmp_path / "t").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "t"))  # where agents have their workspaces
+    seen: list[tuple[Path, bool, bool]] = []
+
+    def look(event: dict[str, Any]) -> None:
+        if event["event"] == "epoch" and event["layer"] == "top":
+            for rows in (tmp_path / "t").glob("laminar-agent-*/store/features/*/t0.bin"):
+                index = rows.with_name("index.json")
+                own = project.folder / ".laminar/features" / rows.parent.name
+                seen.append((rows.resolve(), rows.is_symlink(), index.read_bytes() == (own / "index.json").read_bytes()))
+
+    report = project.build(LocalAgents(), "sync", on_event=look)
+    (kept,) = (project.folder / ".laminar/features").glob("*/t0.bin")
+    assert seen == [(kept.resolve(), True, True)] * 2, "nobody has added a row"
+    assert "computed for 500 samples" in report.layers[1].features
+    here = ClusterProject(tmp_path / "here", layers=2)
+    here.edit("epochs = 1, batch", 'epochs = 1, keep_features = "always", batch')
+    assert [layer.id for layer in here.build(None, "sync").layers] == [layer.id for layer in report.layers]
 
 
 def test_the_call_does_not_show_its_token() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from laminar.core.errors import LaminarError
 from laminar.launch import ray
 from laminar.launch.choose import launcher_of
 from laminar.launch.ray import RayLauncher, reachable_from
+from tests.multi.launch.cluster_project import ClusterProject
 
 
 @pytest.fixture
@@ -35,6 +37,16 @@ def test_where_nobody_listens_is_told_at_once() -> None:
         bound.bind(("127.0.0.1", 0))
         address = f"ray://127.0.0.1:{bound.getsockname()[1]}"
         assert refused(RayLauncher(address)).message == f"nobody answers at {address}: Connection refused"
+
+
+@pytest.mark.usefixtures("_has_ray")
+def test_no_line_of_the_stack_file_is_blamed_for_it(tmp_path: Path) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+        with pytest.raises(LaminarError) as caught:
+            ClusterProject(tmp_path / "p").build(RayLauncher(address), "sync")
+    assert caught.value.message == f"layer base: nobody answers at {address}: Connection refused"
 
 
 @pytest.mark.usefixtures("_has_ray")

@@ -219,6 +219,19 @@ def test_a_spark_application_is_what_its_operator_reads() -> None:
     assert all("secrets" not in rule["resources"] for rule in role["rules"])
 
 
+def test_an_evaluator_gets_a_pod_of_its_own() -> None:
+    torchrun, kuberay, spark = (
+        manifests.objects(msgspec.structs.replace(full(kind), build_args=("--evaluator",))) for kind in ("torchrun", "kuberay", "spark")
+    )
+    job = named(torchrun, "Job")["spec"]
+    assert (job["completions"], job["parallelism"]) == (5, 5)
+    command = shlex.join(job["template"]["spec"]["containers"][0]["command"])
+    assert "--nnodes 5 " in command and command.endswith("build --workers 4 --evaluator")
+    (group,) = named(kuberay, "RayJob")["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert (group["replicas"], group["minReplicas"], group["maxReplicas"]) == (5, 5, 5)
+    assert named(spark, "SparkApplication")["spec"]["executor"]["instances"] == 5
+
+
 def test_no_retries() -> None:
     options = msgspec.structs.replace(full("spark"), backoff=0)
     assert named(manifests.objects(options), "SparkApplication")["spec"]["restartPolicy"] == {"type": "Never"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -57,6 +58,14 @@ def test_yarn_without_the_settings_of_hadoop_is_told_at_once(monkeypatch: pytest
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
     said = refused(SparkLauncher("yarn"))
     assert "HADOOP_CONF_DIR" in said.message and said.hint.startswith("export HADOOP_CONF_DIR")
+
+
+def test_what_nobody_waits_for_any_more_is_not_waited_for() -> None:
+    off, never = threading.Event(), threading.Event()
+    off.set()
+    with pytest.raises(spark_session.CalledOff):
+        spark_session._within(60.0, lambda: never.wait(60.0), off)
+    never.set()
 
 
 @pytest.mark.parametrize("address", ["spark://host", "spark://:7077", "spark://host:port"])

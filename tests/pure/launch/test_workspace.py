@@ -154,3 +154,16 @@ def test_the_copy_is_what_was_written(tmp_path_factory: pytest.TempPathFactory, 
                 pass
     tell(workspace, chief)
     assert contents(chief.folder) == contents(run)
+
+
+def test_files_are_borrowed_until_the_next_shipment(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "agent")
+    (tmp_path / "rows").write_bytes(b"theirs")
+    workspace.borrow([("store/features/k/t0.bin", str(tmp_path / "rows"))])
+    link = tmp_path / "agent/store/features/k/t0.bin"
+    assert link.read_bytes() == b"theirs"
+    workspace.borrow([])
+    assert not link.is_symlink()
+    assert (tmp_path / "rows").read_bytes() == b"theirs"
+    with pytest.raises(BadPath):
+        workspace.borrow([("../out", str(tmp_path / "rows"))])

@@ -71,9 +71,9 @@ def _cluster(options: Options) -> Object:
         "workerGroupSpecs": [
             {
                 "groupName": "workers",
-                "replicas": options.workers,
-                "minReplicas": options.workers,
-                "maxReplicas": options.workers,
+                "replicas": options.pods,
+                "minReplicas": options.pods,
+                "maxReplicas": options.pods,
                 "rayStartParams": {"#one": "One worker a pod, whatever its cores.", "num-cpus": "1"},
                 "template": {
                     "metadata": {"labels": labels(options, "worker")},

@@ -76,6 +76,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return self.token_secret or f"{self.name}-token"
 
     @property
+    def pods(self) -> int:
+        """Of workers, and one more for an evaluator where the build is to have one."""
+        return self.workers + ("--evaluator" in self.build_args)
+
+    @property
     def store_path(self) -> str:
         return self.store_claim.path if self.store_claim else STORE
 

@@ -96,7 +96,7 @@ def _application(options: Options) -> Object:
     if options.pull_secret is not None:
         spec["imagePullSecrets"] = [options.pull_secret]
     driver = _pod(options, "driver", gpu=False) | {"serviceAccount": options.name}
-    executor = {"instances": options.workers} | _pod(options, "executor", gpu=True)
+    executor = {"instances": options.pods} | _pod(options, "executor", gpu=True)
     return {
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "SparkApplication",

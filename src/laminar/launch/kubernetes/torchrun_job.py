@@ -49,8 +49,8 @@ def _service(options: Options) -> Object:
 def _job(options: Options) -> Object:
     spec: Object = {
         "completionMode": "Indexed",
-        "completions": options.workers,
-        "parallelism": options.workers,
+        "completions": options.pods,
+        "parallelism": options.pods,
         "#backoff": "Pods of one training fail together, so the limit is per pod.",
         "backoffLimitPerIndex": options.backoff,
         "podFailurePolicy": {
@@ -76,7 +76,7 @@ def _template(options: Options) -> Object:
         "name": CONTAINER,
         "image": options.image,
         "command": [
-            *("torchrun", "--nnodes", str(options.workers), "--nproc-per-node", "1", "--node-rank", "$(JOB_COMPLETION_INDEX)"),
+            *("torchrun", "--nnodes", str(options.pods), "--nproc-per-node", "1", "--node-rank", "$(JOB_COMPLETION_INDEX)"),
             *("--master-addr", f"{options.name}-0.{options.name}", "--master-port", str(PORT)),
             *("-m", *build(options)),
         ],
