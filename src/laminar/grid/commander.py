@@ -42,8 +42,11 @@ def served_in(folder: Path) -> Found | None:
         raise LaminarError("L501", f"{folder / FILE} cannot be read: {error}", hint="laminar grid serve writes it anew") from error
 
 
-def commander_of(folder: Path | None, address: str | None = None) -> Commander:
-    """`address`: grid://host:port, or a URL; else the grid that is served here. L501 where there is none."""
+def commander_of(folder: Path | None, address: str | None = None, *, option: str = "--on") -> Commander:
+    """`address`: grid://host:port, or a URL; else the grid that is served here. L501 where there is none.
+
+    `option`: by which whoever asks can name one.
+    """
     here = served_in(folder) if folder is not None else None
     if address is not None:
         url = "http://" + address.removeprefix("grid://") if address.startswith("grid://") else address
@@ -55,22 +58,22 @@ def commander_of(folder: Path | None, address: str | None = None) -> Commander:
                 f"the grid at {url} is commanded by whoever has its token",
                 hint=f"export {TOKEN}=… (`admin` in .laminar/grid/secrets.json where it is served)",
             )
-        return Commander(url, token, here.ca if here is not None else None)
+        return Commander(url, token, here.ca if here is not None else None, option=option)
     if here is None:
-        raise LaminarError("L501", "no grid is served from this folder", hint="laminar grid serve, or --on grid://HOST:PORT")
-    return Commander(here.local, here.admin, here.ca)
+        raise LaminarError("L501", "no grid is served from this folder", hint=f"laminar grid serve, or {option} grid://HOST:PORT")
+    return Commander(here.local, here.admin, here.ca, option=option)
 
 
 @final
 class Commander:
-    def __init__(self, url: str, token: str, ca: str | None = None) -> None:
-        self.url = url
+    def __init__(self, url: str, token: str, ca: str | None = None, *, option: str = "--on") -> None:
+        self.url, self._option = url, option
         authority = os.environ.get(CA) or ca
         try:
             verify = ssl.create_default_context(cafile=authority) if authority else True
             self._http = httpx.Client(base_url=url, timeout=TIMEOUT, headers={"Authorization": f"Bearer {token}"}, verify=verify)
         except (httpx.InvalidURL, OSError) as error:
-            raise LaminarError("L501", f"{url} is no address of a grid: {error}", hint="--on grid://HOST:8787") from error
+            raise LaminarError("L501", f"{url} is no address of a grid: {error}", hint=f"{option} grid://HOST:8787") from error
 
     def close(self) -> None:
         self._http.close()
@@ -102,7 +105,7 @@ class Commander:
         try:
             return msgspec.json.decode(response.content)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise LaminarError("L501", f"{self.url} answers, but is no grid: {error}", hint="--on grid://HOST:8787") from error
+            raise LaminarError("L501", f"{self.url} answers, but is no grid: {error}", hint=f"{self._option} grid://HOST:8787") from error
 
     def _send(self, method: str, path: str, body: bytes = b"") -> httpx.Response:
         try:

@@ -31,11 +31,15 @@ Operation = Callable[[Tx], T]
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What an operation is about, so that it can be read together with what others need. `asks`: the node asks for work."""
+    """What an operation is about, so that it can be read together with what others need. `asks`: the node asks for work.
+
+    `passing`: nobody is told that it is done for good. A task that was given out and is forgotten after a power cut is given out again.
+    """
 
     node: str
     result: int | None = None
     asks: bool = False
+    passing: bool = False
 
 
 _Waiting = tuple[Operation[Any], Wants | None, Future[Any]]
@@ -149,7 +153,8 @@ class ThreadDesk:
 
 def at_once(book: Book, some: Sequence[tuple[Operation[Any], Wants | None]], together: Together | None) -> list[Any]:
     """Operations in one transaction. What they return, or the Harmless that they raise."""
-    with book.transaction() as tx:
+    durable = any(wants is None or not (wants.asks or wants.passing) for _, wants in some)
+    with book.transaction(durable=durable) as tx:
         if together is not None:
             together.before(tx, [wants for _, wants in some if wants is not None])
         found = [_outcome(operation, tx) for operation, _ in some]

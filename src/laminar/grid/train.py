@@ -188,4 +188,6 @@ class _Watch:
             found.append(f"1/{up['dense'] / up['up']:.0f} of the bytes of dense answers")
         if run["refused"]:
             found.append("refused: " + ", ".join(f"{what} {number}" for what, number in sorted(run["refused"].items())))
+        if run["caught"]:
+            found.append("banned: " + "; ".join(f"{who}: {why}" for who, why in run["caught"].items()))
         return found

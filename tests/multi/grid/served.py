@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ from tests import warm
 
 
 @contextlib.contextmanager
-def serving(folder: Path, **more: Any) -> Iterator[tuple[GridServer, str]]:
+def serving(folder: Path, clock: Callable[[], float] = time.time, **more: Any) -> Iterator[tuple[GridServer, str]]:
     """The server and its address."""
-    server = GridServer(Options(folder, "test", port=0, **more), TorchLearner())
+    server = GridServer(Options(folder, "test", port=0, **more), TorchLearner(), clock)
     ready: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
     thread = threading.Thread(target=server.run, args=(ready.put,))
     thread.start()
@@ -39,29 +39,34 @@ def serving(folder: Path, **more: Any) -> Iterator[tuple[GridServer, str]]:
 class Commands:
     """`laminar grid …` in a project's folder. Whatever was started is ended with the block."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, before: Sequence[str] = ()) -> None:
+        """`before`: words before the server's."""
+        self.folder, self.before = folder, before
+        self.root = folder  # as the server sees it
         self.told: dict[str, str] = {}
         self.trained = ""  # what a training has printed
         self._processes: list[Any] = []
 
-    def _start(self, *words: str, **more: Any) -> Any:
+    def _start(self, *words: str, before: Sequence[str] = (), **more: Any) -> Any:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        process = warm.Popen([sys.executable, "-m", "laminar", *words], cwd=self.folder, env=environment, text=True, **more)
+        start = subprocess.Popen if before else warm.Popen
+        process = start([*before, sys.executable, "-m", "laminar", *words], cwd=self.folder, env=environment, text=True, **more)
         self._processes.append(process)
         return process
 
     def serve(self, *words: str) -> Any:
-        process = self._start("grid", "serve", "--json", *(words or ("--port", "0")), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        words = ("grid", "serve", "--json", *(words or ("--port", "0")))
+        process = self._start(*words, before=self.before, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.stderr.read()
         self.told = json.loads(line)
         return process
 
-    def join(self, name: str, *words: str) -> Any:
+    def join(self, name: str, *words: str, before: Sequence[str] = ()) -> Any:
         how = ["--token", self.told["token"], "--key", self.told["key"], "--name", name, "--home", str(self.folder / name), "--cpu", "50%"]
-        return self._start("grid", "join", self.told["url"], *how, *words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        words = ("grid", "join", self.told["url"], *how, *words)
+        return self._start(*words, before=before, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def run(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "laminar", *words]
@@ -71,7 +76,7 @@ class Commands:
         return self._start("grid", "train", "-q", "--json", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def ask(self, path: str) -> Any:
-        secrets = json.loads((self.folder / ".laminar" / "grid" / "secrets.json").read_text())
+        secrets = json.loads((self.root / ".laminar" / "grid" / "secrets.json").read_text())
         commander = Commander(self.told["url"], secrets["admin"])
         try:
             return commander.get(path)
@@ -100,8 +105,8 @@ class Commands:
 
 
 @contextlib.contextmanager
-def commands(folder: Path) -> Iterator[Commands]:
-    made = Commands(folder)
+def commands(folder: Path, before: Sequence[str] = ()) -> Iterator[Commands]:
+    made = Commands(folder, before)
     try:
         yield made
     finally:

@@ -122,7 +122,7 @@ def test_a_node_rests_when_its_owner_says_so(project: Path) -> None:
         assert grid.run("grid", "pause", "--node", "--home", str(project / "n0")).returncode == 0
         assert any(line == "rests: paused by its owner\n" for line in node.stderr)
         below = psutil.Process(node.pid).children(recursive=True)
-        assert psutil.STATUS_STOPPED in [process.status() for process in below]
+        grid.wait_for(lambda: psutil.STATUS_STOPPED in [process.status() for process in below])  # a process stops when it has its turn
         before = counted(grid)["answers"]
         assert grid.run("grid", "status").returncode == 0  # in the time of which a node that works brings several answers
         assert counted(grid)["answers"] == before
@@ -132,7 +132,12 @@ def test_a_node_rests_when_its_owner_says_so(project: Path) -> None:
         name = str(counted(grid)["name"])
         assert json.loads(grid.run("grid", "pause", name, "--json").stdout) == {"runs": [name], "state": "paused"}
         assert counted(grid)["state"] == "paused"
+        grid.wait_for(lambda: not counted(grid)["results"].get("in progress"))  # type: ignore[attr-defined]
+        stands = counted(grid)
+        assert grid.run("grid", "status").returncode == 0  # as above
+        assert counted(grid) == stands
         assert json.loads(grid.run("grid", "resume", "--json").stdout)["runs"] == [name]
+        grid.wait_for(lambda: int(counted(grid)["version"]) > int(stands["version"]) + 2)  # type: ignore[call-overload]
         assert json.loads(grid.run("grid", "stop", name, "--json").stdout)["state"] == "stopped"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -16,17 +17,20 @@ import msgspec
 import pytest
 
 from laminar.core.errors import LaminarError
+from laminar.grid.daemons.learner import TorchLearner
+from laminar.grid.node import client as clients
 from laminar.grid.node.client import Client, Refusal, Unreachable
 from laminar.grid.node.home import Home
 from laminar.grid.node.join import join
+from laminar.grid.node.keeper import Keeper
 from laminar.grid.node.limits import Limits
 from laminar.grid.node.line import Reply
 from laminar.grid.node.machine import facts
 from laminar.grid.server import patience
 from laminar.grid.server.gate import Nonces, Rates
-from laminar.grid.server.serve import GridServer
+from laminar.grid.server.serve import GridServer, Options
 from laminar.grid.wire import signing
-from laminar.grid.wire.messages import Ask, Facts
+from laminar.grid.wire.messages import PROTOCOL, Ask, Facts
 from tests.multi.grid.served import serving
 
 FACTS = Facts(name="n", cores=1, memory=1 << 30, platform="test", laminar="0")
@@ -209,6 +213,27 @@ def test_an_answer_that_is_not_signed_is_not_taken(client: Client, head: dict[st
         client.work(Ask(want=1))
 
 
+def test_bytes_after_a_message_are_no_part_of_it(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message is signed; what follows is worth what its digest in the message says, whoever has put it there."""
+    key = signing.Key.make()
+    client.pinned = key.public
+    monkeypatch.setattr(signing, "nonce", lambda: "0123456789abcdef")
+    text = b'{"why":"nothing to do"}'
+    message = signing.of_reply(client.node, "POST", "/v1/work", "0123456789abcdef", 200, hashlib.sha256(text).hexdigest())
+    head = {signing.SIGNATURE: key.sign(message)}
+
+    def told(body: bytes, **more: str) -> bytes:
+        monkeypatch.setattr(client._line, "request", Mock(return_value=reply(200, head | more, body)))
+        assert client.work(Ask(want=1)).why == "nothing to do"
+        return bytes(client.after)
+
+    assert told(text + b"more", **{signing.MESSAGE: str(len(text))}) == b"more"
+    assert told(text) == b"" and told(text, **{signing.MESSAGE: "999"}) == b""
+    for length in ("", "-1", "3", "9" * 20):
+        with pytest.raises(Unreachable, match="not the server that this node joined"):
+            told(text + b"more", **{signing.MESSAGE: length})
+
+
 def test_an_answer_to_somebody_else_is_not_taken(grid: tuple[GridServer, str], client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another node asks with the nonce of this one, and has what it is answered played to it."""
     server, url = grid
@@ -310,3 +335,38 @@ def test_tls_with_an_authority_of_its_own(tmp_path: Path) -> None:
         with pytest.raises(Unreachable, match="certificate"):
             stranger.work(Ask(want=1))
         stranger.close()
+
+
+def test_another_protocol_is_named_to_whoever_joins_and_to_who_joined_long_ago(
+    grid: tuple[GridServer, str], client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, url = grid
+    home = Home(tmp_path)
+    join(home, url, server.secrets.join, None, FACTS).close()
+    monkeypatch.setattr(clients, "PROTOCOL", PROTOCOL + 1)  # this side has been installed anew
+    known = join(home, None, None, None, FACTS)
+    with pytest.raises(LaminarError, match=f"speaks protocol {PROTOCOL}, not {PROTOCOL + 1}") as told:
+        Keeper(home, known, Limits(battery=True), "n", lambda _: None).run()
+    known.close()
+    assert told.value.code == "L503" and "pip install" in told.value.hint
+    with pytest.raises(LaminarError, match=f"not {PROTOCOL + 1}") as told:
+        join(Home(tmp_path / "new"), url, server.secrets.join, None, FACTS)
+    assert "pip install" in told.value.hint
+    body = msgspec.json.encode({"protocol": PROTOCOL + 1, "of": "fields that nobody here knows"})
+    assert error_of(httpx.post(f"{url}/v1/enrol", content=body)) == (426, "version")
+    for odd in ("", "3.0", "x" * 100):
+        head = signed(client, "POST", "/v1/work", b'{"want":1}') | {signing.SPEAKS: odd}
+        assert error_of(httpx.post(f"{url}/v1/work", content=b'{"want":1}', headers=head)) == (426, "version")
+
+
+def test_one_server_for_a_folder_and_one_node_for_a_home(tmp_path: Path) -> None:
+    with serving(tmp_path / "grid") as (_, url):
+        with pytest.raises(LaminarError, match=f"served from .* already, by process {os.getpid()} at {url}") as told:
+            GridServer(Options(tmp_path / "grid", "test", port=0), TorchLearner())
+        assert told.value.code == "L506"
+    with serving(tmp_path / "grid"):  # when the other has ended
+        pass
+    first, second = Home(tmp_path / "home"), Home(tmp_path / "home")
+    first.take()
+    with pytest.raises(LaminarError, match="another process is the node"):
+        second.take()

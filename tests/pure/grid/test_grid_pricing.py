@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 import msgspec
@@ -74,6 +75,13 @@ def test_a_deadline_ends_a_round_that_somebody_left() -> None:
     pace = play(dead, msgspec.structs.replace(ALONE, deadline=30.0), versions=3).pace
     # then three of them do four tasks a round
     assert pace.seconds == pytest.approx(30 + 2 * 2 * 3.3, rel=0.05) and pace.batches == 30 + 2 * 40
+
+
+def test_nodes_of_one_machine_share_its_cores() -> None:
+    apart, together = play(scene()).pace, play(scene(cores=2)).pace
+    computing = 6 * 3.0  # twice as long, for four on two cores
+    assert together.seconds == pytest.approx(apart.seconds + computing, rel=0.02)
+    assert play(scene(cores=8)).pace.seconds == pytest.approx(apart.seconds, rel=1e-3)
 
 
 def test_a_slow_server_is_a_queue() -> None:
@@ -154,6 +162,7 @@ def test_a_served_grid_is_those_of_its_nodes_who_are_there() -> None:
     found = those_there("http://grid.example:8787", lambda: rows)
     assert [node.speed for node in found.nodes] == [1.0, 0.5, 0.5, 2.0]
     assert found.streaks is not None and found.streaks["1 pc"] == 3 and found.streaks["4 pc"] > 1000
-    assert "4 active nodes" in found.source and "100 Mbit/s" in found.source and found.link.bandwidth == 12.5e6
+    assert "4 active nodes" in found.source and "100 Mbit/s" in found.source and found.link.bandwidth == 12.5e6 and found.cores is None
+    assert those_there("http://127.0.0.1:8787", lambda: rows).cores == os.cpu_count()
     with pytest.raises(LaminarError, match="none of the 1 node"):
         those_there("http://127.0.0.1:1", lambda: [told(3, active=False)])

@@ -43,6 +43,8 @@ def test_hours_may_have_minutes(clock: str, works: bool) -> None:
         (Limits(memory=4 << 30), {"free": 500 << 20}, "less free memory than 512 MB"),
         (Limits(memory=4 << 30), {"free": 513 << 20}, ""),
         (Limits(), {"free": 255 << 20}, "less free memory than 256 MB"),
+        (Limits(), {"room": 255 << 20}, "its disk has less room than 256 MB"),
+        (Limits(), {"room": 256 << 20}, ""),
     ],
 )
 def test_a_node_rests_and_says_why(limits: Limits, machine: dict[str, object], said: str) -> None:

@@ -57,7 +57,7 @@ def step(tx: Tx, one: Step, ids: list[str], known: dict[int, str]) -> None:
             assert dict(tx.execute(select(results.c.id, results.c.state)).all()) == known
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.lists(

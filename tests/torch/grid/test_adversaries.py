@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from laminar.grid.population.behaviour import KINDS
+from laminar.grid.server import overview
 from laminar.train.on_grid import Grid
 from tests.torch.grid.crowd import Crowd
 
@@ -42,6 +43,9 @@ def test_a_fifth_of_liars_does_no_harm_and_is_caught(kind: str) -> None:
         assert len(caught) == liars
     reason = BY_ADMISSION.get(kind, "disagrees")
     assert crowd.counts.get(f"refused {reason}", 0) > 0
+    run = crowd.hall.run(crowd.run)
+    told = crowd.hall.desk.do(lambda tx: overview.caught(tx, run))  # in the report of a training: who, and how
+    assert [who.partition(" (no ")[0] for who in told] == caught and all("(the last: " in why for why in told.values())
 
 
 def test_without_replication_and_clipping_a_liar_would_win() -> None:

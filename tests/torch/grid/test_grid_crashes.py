@@ -6,6 +6,8 @@ that is gone, and a new server is made on the same file. tests/multi/grid kills 
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -153,6 +155,23 @@ def walk(database: str, grid: Grid, first: int, step: int, *, together: bool = F
         story = Story(database.format(kill_at), grid, together=together)
         story.survive(kill_at)
         assert story.kills >= 1
+        remove(story.database)
+
+
+def remove(database: str) -> None:
+    for name in ("", "-wal", "-shm"):
+        Path(database.removeprefix("sqlite:///") + name).unlink(missing_ok=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory where that can be: a kill here is no power cut, and waiting for a disk would be half of the time."""
+    memory = Path("/dev/shm")
+    if not (memory.is_dir() and os.access(memory, os.W_OK)):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=memory) as found:
+        yield Path(found)
 
 
 @pytest.fixture(scope="module")
@@ -167,41 +186,55 @@ def test_nothing_is_killed_and_nothing_is_lost() -> None:
     assert statements_of(SHORT) > 50
 
 
-def test_killed_at_every_third_statement_of_a_round(tmp_path: Path) -> None:
-    walk(f"sqlite:///{tmp_path}/{{}}.db", SHORT, 1, 3)
+def test_killed_at_every_third_statement_of_a_round(folder: Path) -> None:
+    walk(f"sqlite:///{folder}/{{}}.db", SHORT, 1, 3)
 
 
-def test_killed_while_answers_are_compared(tmp_path: Path) -> None:
-    walk(f"sqlite:///{tmp_path}/{{}}.db", GRID, 5, 41)
+def test_killed_while_answers_are_compared(folder: Path) -> None:
+    walk(f"sqlite:///{folder}/{{}}.db", GRID, 5, 41)
 
 
-def test_killed_while_many_requests_share_a_transaction(tmp_path: Path) -> None:
-    walk(f"sqlite:///{tmp_path}/{{}}.db", GRID, 2, 13, together=True)
+def test_killed_while_many_requests_share_a_transaction(folder: Path) -> None:
+    walk(f"sqlite:///{folder}/{{}}.db", GRID, 2, 13, together=True)
+
+
+# every statement, in parts of some minutes each
+PARTS = 3
+parts = pytest.mark.parametrize("part", range(1, PARTS + 1), ids="part {}".format)
+both_ways = pytest.mark.parametrize("together", [False, True], ids=["one by one", "together"])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("together", [False, True], ids=["one by one", "together"])
-@pytest.mark.parametrize("grid", [SHORT, GRID], ids=["alone", "compared"])
-def test_killed_at_every_statement(grid: Grid, together: bool, tmp_path: Path) -> None:
-    walk(f"sqlite:///{tmp_path}/{{}}.db", grid, 1, 1, together=together)
+@both_ways
+def test_killed_at_every_statement_of_answers_that_stand_alone(together: bool, folder: Path) -> None:
+    walk(f"sqlite:///{folder}/{{}}.db", SHORT, 1, 1, together=together)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@both_ways
+@parts
+def test_killed_at_every_statement_of_answers_that_are_compared(part: int, together: bool, folder: Path) -> None:
+    walk(f"sqlite:///{folder}/{{}}.db", GRID, part, PARTS, together=together)
 
 
 @pytest.mark.parametrize(("grid", "step", "together"), [(SHORT, 17, False), (GRID, 61, True)], ids=["alone", "compared"])
 def test_killed_at_statements_all_over_on_postgresql(grid: Grid, step: int, together: bool, server: str) -> None:
-    walk_postgres(server, grid, step, together=together)
+    walk_postgres(server, grid, 3, step, together=together)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("together", [False, True], ids=["one by one", "together"])
-def test_killed_at_every_statement_on_postgresql(together: bool, server: str) -> None:
-    walk_postgres(server, GRID, 1, together=together)
+@both_ways
+@parts
+def test_killed_at_every_statement_on_postgresql(part: int, together: bool, server: str) -> None:
+    walk_postgres(server, GRID, 2 + part, PARTS, together=together)
 
 
-def walk_postgres(server: str, grid: Grid, step: int, *, together: bool) -> None:
+def walk_postgres(server: str, grid: Grid, first: int, step: int, *, together: bool) -> None:
     engine, killed = create_engine(server), 0
-    for kill_at in range(3, statements_of(grid, together=together), step):
+    for kill_at in range(first, statements_of(grid, together=together), step):
         with engine.begin() as connection:
             metadata.drop_all(connection)
         story = Story(server, grid, together=together)

@@ -149,16 +149,38 @@ def test_a_paused_run_gives_out_nothing_and_takes_what_comes() -> None:
 
     made = crowd()
     task = made.take(0)
-    made.hall.desk.do(lambda tx: commands.set_state(tx, "crowd", "paused"))
+    made.hall.desk.do(lambda tx: commands.set_state(tx, "crowd", "paused", made.hall.now))
     made.hall.feeder.changed()
     assert made.take(1) is None and task is not None
     assert made.hall.answer(made.ids[0], task.result, made.packed(0, task)).state == "returned"
-    made.hall.desk.do(lambda tx: commands.set_state(tx, None, "open"))
+    made.hall.desk.do(lambda tx: commands.set_state(tx, None, "open", made.hall.now))
     made.hall.feeder.changed()
     made.hall.office.turn()
     assert made.take(1) is not None
     stopped = made.hall.desk.do(lambda tx: commands.stop(tx, "crowd", made.hall.assimilator, made.hall.now))
     assert stopped["state"] == "stopped" and made.hall.desk.do(lambda tx: tasks.unsent(tx, made.run)) == 0
+
+
+def test_a_pause_takes_nothing_of_a_rounds_time() -> None:
+    from laminar.grid.server import commands
+
+    made = crowd(quorum=1.0, lease=1e6)
+    answered(made, 0)
+    made.hall.now += 30.0
+    made.hall.desk.do(lambda tx: commands.set_state(tx, None, "paused", made.hall.now))
+    made.hall.now += 50_000.0  # over night
+    made.hall.office.turn()
+    made.hall.desk.do(lambda tx: commands.set_state(tx, None, "open", made.hall.now))
+    made.hall.feeder.changed()
+    made.hall.office.turn()
+    assert made.hall.run(made.run).version == 0 and made.hall.run(made.run).round == 0  # not closed with one answer of four
+    for number in (1, 2, 3):
+        answered(made, number)
+    assert made.hall.run(made.run).version == 1 and made.counts["applied"] == 4
+    answered(made, 0)
+    made.hall.now += 101.0
+    made.hall.office.turn()
+    assert made.hall.run(made.run).version == 2  # the next one has a deadline as ever
 
 
 def test_a_clock_that_leaps_back_hangs_nothing() -> None:

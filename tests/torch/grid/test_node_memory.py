@@ -67,6 +67,8 @@ def on_disk(home: Home, name: str, times: int, folder: Path, result: int) -> Tas
 class Server:
     """Gives out what it has, writes down what it is asked, and ends the node when it has nothing."""
 
+    after = memoryview(b"")
+
     def __init__(self, tasks: list[Task], stop: threading.Event) -> None:
         self.tasks, self.stop = tasks, stop
         self.asked: list[Ask] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 from safetensors.torch import load
 
+from laminar.core.atomic import explaining_os_errors
+from laminar.core.errors import LaminarError
 from laminar.grid.describe import Described, version_of
 from laminar.grid.node import sent
 from laminar.grid.node.client import Client, Unreachable
@@ -175,3 +178,37 @@ def test_the_server_tells_until_it_is_heard_and_listens_to_the_node_alone() -> N
     verdicts(1, heard=told)
     assert verdicts(0) == told
     assert verdicts(0, heard=told[:1]) == told[1:] and verdicts(0, heard=told) == [] == verdicts(0)
+
+
+def test_a_task_stays_while_the_disk_is_full(sparse: tuple[Home, Described, Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is neither given back nor forgotten: where it is the only node, nobody else could do it."""
+    home, _, given = sparse
+    server = Scripted(Work(tasks=[given]), Verdict(result=1, state="returned"))
+    keeper, told = server.keeper(home, monkeypatch), list[str]()
+    monkeypatch.setattr(keeper, "_tell", told.append)
+    do, note, left = keeper._do, home.note_task, [2, 1]
+
+    def full(number: int) -> None:
+        if left[number]:
+            left[number] -= 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def noted(task: Task) -> None:
+        with explaining_os_errors(home.root):
+            full(1)
+        note(task)
+
+    def done(task: Task) -> dict[str, object] | None:
+        try:
+            with explaining_os_errors(home.root):
+                full(0)
+        except LaminarError as error:
+            return {"error": error.message, "code": error.code}
+        return do(task)
+
+    monkeypatch.setattr(home, "note_task", noted)
+    monkeypatch.setattr(keeper, "_do", done)
+    server.script.insert(0, Work(tasks=[given]))  # it could not be noted, and is sent again
+    assert keeper.run() == 1
+    assert left == [0, 0] and all(asked.cannot == [] for asked in server.asked)
+    assert sum("no space left" in line for line in told) == 3

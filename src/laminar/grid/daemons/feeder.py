@@ -53,8 +53,9 @@ class Feeder:
             tasks.reach(tx, [one, *ahead])
         return tasks.reached(tx, one)
 
+    @property
+    def empty(self) -> bool:
+        return not (self._array or self._stale or self._more)
+
     def taken(self, result: int) -> None:
         self._array.pop(result, None)
-
-    def __len__(self) -> int:
-        return len(self._array)

@@ -6,12 +6,9 @@ A daemon that fails on a run stops that run, says why, and goes on with the othe
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, final
-
-from sqlalchemy.exc import SQLAlchemyError
 
 from laminar.grid.daemons import file_deleter, purger, transitioner, validator, work_generator
 from laminar.grid.daemons.assimilator import Assimilator
@@ -19,9 +16,11 @@ from laminar.grid.daemons.feeder import Feeder
 from laminar.grid.db import runs
 from laminar.grid.db.book import Tx
 from laminar.grid.desk import Desk
+from laminar.grid.trouble import Trouble, passes
 
 NAMES: Final = ("work generator", "transitioner", "validator", "assimilator", "file deleter", "purger")
 LOOK: Final = 1.0  # seconds between looks for what nobody says: time, and what other processes have done
+SHORTEST: Final = 0.1  # seconds between two looks at what time has brought
 HOUSEKEEPING: Final = 60.0  # seconds between looks at versions and rows that are no longer needed
 PATIENCE: Final = 3  # failures in a row after which a run is paused
 log = logging.getLogger("laminar.grid")
@@ -47,6 +46,7 @@ class Office:
         self._last = clock()  # to see it go back
         self._failing: tuple[int, str] | None = None  # the run on which a daemon has just failed, and how
         self._failures: dict[int, int] = {}  # in a row
+        self._trouble = Trouble("the daemons wait")
         self._wake, self._over = threading.Event(), False
         self._thread: threading.Thread | None = None
 
@@ -62,7 +62,7 @@ class Office:
         self._thread.start()
 
     def wake(self) -> None:
-        """An answer has come, or somebody has changed something."""
+        """Somebody has changed something. Answers wake nobody: what they lead to is done where they come in (`at_once`)."""
         self._wake.set()
 
     def close(self) -> None:
@@ -75,12 +75,17 @@ class Office:
         while not self._over:
             try:
                 self.turn()
-            except Exception:
-                log.exception("a daemon failed; it tries again")
+            except Exception as error:
+                if passes(error):
+                    self._trouble.tell(error)
+                else:
+                    log.exception("a daemon failed; it tries again")
                 self._wake.clear()
                 self._wake.wait(LOOK)
                 continue
-            self._wake.wait(LOOK)
+            self._trouble.over()
+            due = LOOK if self._due is None else self._due - self._clock()
+            self._wake.wait(min(LOOK, max(SHORTEST, due)))
             self._wake.clear()
 
     # One turn
@@ -126,7 +131,9 @@ class Office:
         if found.asked:
             self._told()
         for run, good in found.good.items():
-            if self._assimilator.assimilate(tx, run, now, good):
+            stepped = self._assimilator.assimilate(tx, run, now, good)
+            fresh = runs.get(tx, run)
+            if stepped or (fresh is not None and fresh.settings.grid.mode == "async"):  # where there is always something to do
                 self._generate(tx, run, now)
 
     def _answers(self, tx: Tx) -> bool:
@@ -140,7 +147,7 @@ class Office:
                     more |= self._assimilator.assimilate(tx, run.id, now)
                 self._generate(tx, run.id, now)
             except Exception as error:
-                if not _passing(error):
+                if not passes(error):
                     self._failing = run.id, f"{type(error).__name__}: {error}"[:200]
                 raise
         if "file deleter" in self._only:
@@ -177,8 +184,8 @@ class Office:
         if "transitioner" in self._only:
             for run in [one.id for one in runs.all_of(tx, "open")] if back else runs.due(tx, now):
                 did |= self._assimilator.tick(tx, run, now, anyway=back)
-            if self._feeder is not None and len(self._feeder):
-                self._on_work()  # who may check whom is drawn anew
+            if self._feeder is not None and not self._feeder.empty:
+                self._on_work()  # who may check whom is drawn anew; and a task may have come back
             due = transitioner.next_time(tx)
             self._due = now + LOOK if due is None else max(now, min(due, now + LOOK))
         return did
@@ -194,8 +201,3 @@ class Office:
         if self._feeder is not None:
             self._feeder.changed()
         self._on_work()
-
-
-def _passing(error: Exception) -> bool:
-    """The database was away, locked or full: nothing that is the run's fault."""
-    return isinstance(error, SQLAlchemyError | OSError | sqlite3.Error) or type(error).__module__.startswith("psycopg")

@@ -80,7 +80,7 @@ def _good(tx: Tx, run: Run, row: Any, verdict: Verdict, now: float, *, first: bo
 def refuse(tx: Tx, run: Run, row: Any, why: str, now: float, *, kind: str) -> None:
     """An answer is wrong: its node answers for it, and the task needs another, unless it has a good one."""
     if move(tx, row.id, ResultState.INVALID, verdict=why, todo=tasks.DELETE, tell=row.node):
-        nodes.judged(tx, row.node, good=False, compared=True)
+        nodes.judged(tx, row.node, good=False, compared=True, why=kind)
         if keeps_back(run):
             versions.keep_account(tx, run.id, row.node, b"", now)  # its node begins anew
         runs.add(tx, run.id, {"invalid": 1, f"refused {kind}": 1})

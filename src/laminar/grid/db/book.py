@@ -24,6 +24,20 @@ from laminar.grid.db.runs import flush_counts
 from laminar.grid.db.tx import Hook, Tx
 
 BUSY_MS: Final = 30_000
+PRAGMAS: Final = (
+    "page_size = 16384",  # of a new database, before all else: an answer of 400 kB is a hundred pages of 4096, each written by itself
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    f"busy_timeout = {BUSY_MS}",
+    "foreign_keys = ON",
+    "cache_size = -65536",
+    # Some systems' SQLite overwrites what is deleted with zeros: the bytes of every answer would be written twice. Nothing secret is here
+    # but digests of tokens and one number, which are in pages that stay
+    "secure_delete = FAST",
+    # Answers are written and soon deleted, and their pages used again: the longer the log, the fewer of them go into the database at all
+    "wal_autocheckpoint = 2048",
+    "journal_size_limit = 67108864",
+)
 
 
 @final
@@ -83,12 +97,20 @@ class Book:
         return self.engine.dialect.name == "postgresql"
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Tx]:
-        """All of it, or nothing. One at a time: whoever has a book sees to that (desk.py)."""
+    def transaction(self, *, durable: bool = True) -> Iterator[Tx]:
+        """All of it, or nothing. One at a time: whoever has a book sees to that (desk.py).
+
+        Not `durable`: whatever is killed, it holds; after a power cut it, and what came after it, may never have been. The next one that is
+        durable makes it so, too.
+        """
         if self._connection is None or self._connection.closed:
             self._connection = self.engine.connect()
         try:
+            if not self.postgres:
+                _flush(self._connection, durable)
             with self._connection.begin():
+                if not durable and self.postgres:
+                    self._connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
                 tx = Tx(self._connection, self.hook)
                 yield tx
                 tx.sheets.flush(tx)
@@ -113,9 +135,17 @@ class Book:
 def _pragmas(connection: Any, record: Any) -> None:  # noqa: ARG001
     connection.isolation_level = None  # we say BEGIN ourselves
     cursor = connection.cursor()
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", f"busy_timeout = {BUSY_MS}", "foreign_keys = ON", "cache_size = -65536"):
+    for pragma in PRAGMAS:
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _flush(connection: Connection, durable: bool) -> None:
+    """Before a transaction: in one, SQLite takes no notice. A connection that comes back from the pool is set as it was left."""
+    if connection.info.get("durable", True) != durable:
+        assert connection.connection.driver_connection is not None
+        connection.connection.driver_connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        connection.info["durable"] = durable
 
 
 def _plans(connection: Any, record: Any) -> None:  # noqa: ARG001

@@ -141,6 +141,7 @@ def moved_bytes(tx: Tx, id: str, now: float, *, down: int = 0, up: int = 0) -> N
     same = row.day == day
     sheet.change(
         row,
+        seen=now,
         bytes_down=row.bytes_down + down,
         bytes_up=row.bytes_up + up,
         sent_today=row.sent_today if same else 0,
@@ -154,8 +155,9 @@ _AGREED: Final = select(results.c.node).where(results.c.task.in_(_ITS), results.
 _DOUBT: Final = Prepared(update(nodes).where(nodes.c.id.in_(_AGREED)).values(streak=0))  # who agreed with a liar is checked again
 
 
-def judged(tx: Tx, id: str, *, good: bool, compared: bool, credit: float = 0.0, ban_after: int = 3) -> None:
-    """A verdict on an answer. Only an answer that was compared adds to the streak; a bad one ends it (BOINC's adaptive replication)."""
+def judged(tx: Tx, id: str, *, good: bool, compared: bool, credit: float = 0.0, why: str = "", ban_after: int = 3) -> None:
+    """A verdict on an answer; `why` it is bad. Only an answer that was compared adds to the streak; a bad one ends it (BOINC's adaptive
+    replication)."""
     sheet = tx.sheets.nodes
     row = sheet.get(tx, id)
     if row is None:
@@ -174,7 +176,7 @@ def judged(tx: Tx, id: str, *, good: bool, compared: bool, credit: float = 0.0, 
     sheet.change(row, invalid=row.invalid + 1, streak=0, quota=max(1, row.quota // 2))
     # only answers that were compared speak for a node: one that lies whenever it is trusted has many others
     if row.banned is None and row.invalid >= ban_after and row.invalid * 20 > row.agreed:
-        sheet.change(row, banned=f"{row.invalid} of its answers were wrong, {row.agreed} compared and good")
+        sheet.change(row, banned=f"{row.invalid} of its answers were wrong (the last: {why}), {row.agreed} compared and good")
         _DOUBT.change(tx, i=id)
 
 

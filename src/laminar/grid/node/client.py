@@ -24,6 +24,7 @@ TIMEOUT: Final = 30.0
 MESSAGE: Final = 16 << 20  # bytes that a reply may have
 FILE: Final = 4 << 30
 ROOM: Final = 64 << 10  # bytes by which packing may make a version larger
+DIGITS: Final = 12
 T = TypeVar("T")
 
 
@@ -46,6 +47,7 @@ class Client:
         self.node = signing.node_id(key.public)
         self._checker = signing.Checker()
         self._off = 0.0  # seconds that our clock is behind the server's
+        self.after = memoryview(b"")  # what came after the last message: bytes of versions (Packed)
         try:
             self._line = Line(self.url, ca=ca)
         except (OSError, ValueError) as error:
@@ -129,12 +131,13 @@ class Client:
         stamp, nonce = f"{time.time() + self._off:.3f}", signing.nonce()
         message = signing.of_request(method, path, stamp, nonce, digest.hexdigest())
         headers = {signing.NODE: self.node, signing.TIME: stamp, signing.NONCE: nonce, signing.SIGNATURE: self._key.sign(message)}
+        headers[signing.SPEAKS] = str(PROTOCOL)
         try:
             reply = self._line.request(method, path, body, headers, timeout=timeout, most=most)
         except Broken as error:
             raise Unreachable(f"{self.url}: {str(error) or error.__class__.__name__}") from error
         if signed or reply.status >= 400:
-            self._check(reply, method, path, nonce)
+            reply = self._checked(reply, method, path, nonce)
         if reply.status < 300:
             return reply
         try:
@@ -148,12 +151,20 @@ class Client:
             raise Unreachable(f"{self.url}: {problem.message}")
         raise Refusal(reply.status, problem)
 
-    def _check(self, reply: Reply, method: str, target: str, nonce: str) -> None:
+    def _checked(self, reply: Reply, method: str, target: str, nonce: str) -> Reply:
+        """Its message: what is signed. What follows is kept apart, and of no use unless a message has its digest."""
+        told = reply.headers.get(signing.MESSAGE, "")
+        if told.isascii() and told.isdigit() and len(told) < DIGITS:
+            end = int(told)
+            reply, self.after = Reply(reply.status, reply.headers, reply.body[:end]), memoryview(reply.body)[end:]
+        else:
+            self.after = memoryview(b"")
         if self.pinned is None:
-            return
+            return reply
         message = signing.of_reply(self.node, method, target, nonce, reply.status, hashlib.sha256(reply.body).hexdigest())
         if not self._checker.good(self.pinned, reply.headers.get(signing.SIGNATURE, ""), message):
             raise Unreachable(f"what answers at {self.url} ({reply.status}) is not the server that this node joined")
+        return reply
 
 
 def _quoted(name: str) -> str:

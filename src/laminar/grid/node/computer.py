@@ -18,6 +18,7 @@ from laminar.grid.node.limits import Limits
 from laminar.grid.node.memory_limit import CODE, held, too_much
 
 NEW_GROUP: Final = 0x200  # CREATE_NEW_PROCESS_GROUP of Windows
+LAUNCHED: Final = os.name == "nt"  # python.exe of a venv starts another one, which is the process that computes
 
 
 @final
@@ -90,19 +91,25 @@ class Computer:
 
     def rest(self, resting: bool) -> None:
         """Stop it where it is, or let it go on."""
-        if self.pid is not None:
+        for process in self._all():
             with contextlib.suppress(psutil.Error):
-                process = psutil.Process(self.pid)
                 process.suspend() if resting else process.resume()
 
     def memory(self) -> int:
-        if self.pid is None:
-            return 0
         try:
-            self._held = held(psutil.Process(self.pid))
+            self._held = sum(map(held, self._all()))
         except psutil.Error:
             return 0
         return self._held
+
+    def _all(self) -> list[psutil.Process]:
+        if self.pid is None:
+            return []
+        try:
+            process = psutil.Process(self.pid)
+            return [process, *(process.children(recursive=True) if LAUNCHED else [])]
+        except psutil.Error:
+            return []
 
     def end(self, why: str = "", code: str = "died") -> None:
         if self._process is not None:

@@ -6,6 +6,7 @@ files/<sha256>          graphs and descriptions; versions/<run>/<number> of mode
 tasks/<result>.json     tasks that are not answered yet
 sent/<result>.json      tasks whose answers were brought, and may have to be put back into what compression keeps (sent.py)
 answers/<result>        the answers to both
+halfway/<result>        how far a task is that takes long (halfway.py)
 residuals/<run>         what compression has kept back
 data/                   caches of the data sets
 paused                  is there while the owner wants no work to be done
@@ -28,7 +29,7 @@ from laminar.grid.wire.messages import About, Task
 from laminar.grid.wire.signing import Key
 
 VERSIONS: Final = 4  # of a run, that are kept to make others from
-FOLDERS: Final = ("files", "versions", "tasks", "sent", "answers", "residuals", "data")
+FOLDERS: Final = ("files", "versions", "tasks", "sent", "answers", "halfway", "residuals", "data")
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +102,7 @@ class Home:
         """Not flushed: what is lost is fetched again, and its digest is checked by each process that finds it."""
         folder, numbers = self._versions_of(run)
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / str(number), data)
+        atomic.write_unflushed(folder / str(number), data)
         others = sorted({*numbers} - {number}, reverse=True)  # the one that is needed now may be older than all of them
         for one in others[VERSIONS - 1 :]:
             (folder / str(one)).unlink(missing_ok=True)
@@ -119,7 +120,7 @@ class Home:
 
     def note_task(self, task: Task) -> None:
         """Not flushed: a task that is forgotten is sent again."""
-        _write(self.root / "tasks" / f"{task.result}.json", msgspec.json.encode(task))
+        atomic.write_unflushed(self.root / "tasks" / f"{task.result}.json", msgspec.json.encode(task))
 
     def tasks(self) -> list[Task]:
         """Those that were begun before a reboot."""
@@ -127,6 +128,7 @@ class Home:
 
     def forget_task(self, result: int) -> None:
         (self.root / "tasks" / f"{result}.json").unlink(missing_ok=True)
+        self.halfway_path(result).unlink(missing_ok=True)
 
     def note_sent(self, task: Task) -> None:
         """Its answer was brought. In one step: the task is among those to do, or among these."""
@@ -152,12 +154,16 @@ class Home:
     def sweep(self) -> None:
         """Answers that belong to no task: what was left of them when a process was killed."""
         known = {str(task.result) for task in [*self.tasks(), *self.sent()]}
-        for path in (self.root / "answers").iterdir():
-            if path.name not in known:
-                path.unlink(missing_ok=True)
+        for name in ("answers", "halfway"):
+            for path in (self.root / name).iterdir():
+                if path.name not in known:
+                    path.unlink(missing_ok=True)
 
     def answer_path(self, result: int) -> Path:
         return self.root / "answers" / str(result)
+
+    def halfway_path(self, result: int) -> Path:
+        return self.root / "halfway" / str(result)
 
     def residual_path(self, run: str) -> Path:
         return self.root / "residuals" / digest.short(digest.of_bytes(run.encode()))
@@ -198,10 +204,3 @@ class Home:
         for name in FOLDERS:
             shutil.rmtree(self.root / name, ignore_errors=True)
             (self.root / name).mkdir()
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all, and not flushed."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_bytes(data)
-    os.replace(part, path)

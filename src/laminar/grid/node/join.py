@@ -52,9 +52,8 @@ def _enrol(client: Client, known: Server | None, token: str | None, key: str | N
             "L501", f"the grid cannot be reached: {error}", hint="look whether the address is right and the server runs"
         ) from error
     except Refusal as error:
-        raise LaminarError(
-            "L503", f"the grid at {client.url} refuses this node: {error} ({error.error})", hint="ask for a new token"
-        ) from error
+        hint = "pip install the Laminar that the server has" if error.error == "version" else "ask for a new token"
+        raise LaminarError("L503", f"the grid at {client.url} refuses this node: {error} ({error.error})", hint=hint) from error
     return pinned, enrolled
 
 

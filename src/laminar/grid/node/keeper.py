@@ -29,7 +29,16 @@ from laminar.grid.wire.messages import Ask, Facts, Task, Work
 
 WAIT: Final = 20.0  # seconds that the server may hold a request
 LOOK: Final = 0.5  # seconds between looks at the machine
+FULL: Final = "L301"  # the disk is full: no fault of the task
+DENIED: Final = "L302"  # so does Windows while something else looks into a file
 HEARD: Final = 64  # verdicts that a request may say to have heard
+_ASK: Final = "ask whoever runs the grid, or join again with another token"
+FINAL: Final = {  # refusals after which asking again is of no use, and what is
+    "banned": _ASK,
+    "unknown": _ASK,
+    "token": _ASK,
+    "version": "pip install the Laminar that the server has; what is under way here is kept",
+}
 Tell = Callable[[str], None]
 
 
@@ -81,21 +90,24 @@ class Keeper:
                 try:
                     self._turn()
                 except (Unreachable, OSError, msgspec.DecodeError) as error:
-                    wait = self._backoff.failed()
-                    self._tell(f"{error}; again in {wait:.0f} s")
-                    self._stop.wait(wait)
+                    self._later(str(error))
+                except LaminarError as error:
+                    if error.code not in (FULL, DENIED):
+                        raise
+                    self._later(error.message)
                 except Refusal as error:
-                    if error.error in ("banned", "unknown", "token"):
-                        raise LaminarError(
-                            "L503",
-                            f"the server turns this node away: {error}",
-                            hint="ask whoever runs the grid, or join again with another token",
-                        ) from error
+                    if error.error in FINAL:
+                        raise LaminarError("L503", f"the server turns this node away: {error}", hint=FINAL[error.error]) from error
                     self._tell(f"refused: {error}")
                     self._stop.wait(self._backoff.failed())
         finally:
             self._computer.end()
         return self.done
+
+    def _later(self, why: str) -> None:
+        wait = self._backoff.failed()
+        self._tell(f"{why}; again in {wait:.0f} s")
+        self._stop.wait(wait)
 
     def _goes_on(self, more: int) -> bool:
         """After so many more answers?"""
@@ -157,7 +169,7 @@ class Keeper:
         for task in work.tasks:
             self._home.note_task(task)
             self._ready.append(task)
-        self._supplies.arrived(work.versions, work.tasks)
+        self._supplies.arrived(work.versions, self._client.after, work.tasks)
         self._settle(work.verdicts)
         if work.tasks or not work.why or work.why == "nothing to do":
             self._no_work = ""
@@ -183,7 +195,7 @@ class Keeper:
         try:
             self._supplies.provide(task)
         except LaminarError as error:
-            self._give_back(task, error.message)
+            self._failed(task, error.message, error.code)
             return
         if task.sample is not None:
             self._samples[f"{task.run}/{task.sample}"] = None
@@ -196,7 +208,7 @@ class Keeper:
                 self._too_large.note(task.run)
             elif said["code"] == "L706":
                 self._kernels.look_again()  # one that was announced is gone, or another by now
-            self._give_back(task, str(said["error"]))
+            self._failed(task, str(said["error"]), said["code"])
             return
         if said.get("seconds"):
             speed = said["samples"] / max(said["seconds"], 1e-6)
@@ -221,6 +233,14 @@ class Keeper:
             self._minds_owner()
         return None
 
+    def _failed(self, task: Task, why: str, code: str) -> None:
+        """Somebody else may do it; but where only the disk is full, it is done here as soon as there is room, or its lease ends."""
+        if code == FULL:
+            self._ready.insert(0, task)
+            self._later(f"task {task.task}: {why}")
+        else:
+            self._give_back(task, why)
+
     def _give_back(self, task: Task, why: str) -> None:
         self._tell(f"task {task.task}: {why}")
         self._cannot.append((task.result, " ".join(why.split())[:200]))
@@ -236,11 +256,9 @@ class Keeper:
                 verdict = self._client.answer(task.result, data, asked)
                 break
             except Unreachable as error:
-                wait = self._backoff.failed()
-                self._tell(f"{error}; again in {wait:.0f} s")
-                self._stop.wait(wait)
+                self._later(str(error))
             except Refusal as error:
-                if error.error in ("banned", "unknown", "token"):
+                if error.error in FINAL:
                     raise
                 self._give_back(task, str(error))
                 return

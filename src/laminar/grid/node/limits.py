@@ -17,6 +17,7 @@ IDLE: Final = 300.0  # seconds without a key or a mouse
 BUSY: Final = 0.25  # share of the processors that others may use before an idle machine counts as busy
 SMALLEST: Final = 512 << 20  # bytes of memory: torch alone needs half of it
 SPARE: Final = 256 << 20  # bytes of memory
+ROOM: Final = 256 << 20  # bytes of the disk
 SHORT: Final = "the machine has less free memory than"
 _HOURS: Final = re.compile(r"(\d{1,2})(?::(\d{2}))?-(\d{1,2})(?::(\d{2}))?")
 
@@ -39,6 +40,7 @@ class Machine:
     others: float | None = None  # share of the processors that other programs use
     on_battery: bool | None = None
     free: int | None = None  # bytes of memory
+    room: int | None = None  # bytes of the disk on which the node keeps its things
     paused: bool = False  # by the owner
 
 
@@ -59,6 +61,8 @@ def rests(limits: Limits, machine: Machine) -> str:
             return f"other programs use more than {BUSY:.0%} of the processors"
     if machine.free is not None and machine.free < spare(limits):
         return f"{SHORT} {spare(limits) >> 20} MB"
+    if machine.room is not None and machine.room < ROOM:
+        return f"its disk has less room than {ROOM >> 20} MB"
     return ""
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import final
 
@@ -21,7 +23,7 @@ from laminar.grid.wire.messages import Facts
 
 
 def facts(name: str, limits: Limits, torch: str = "", kernels: Sequence[str] = ()) -> Facts:
-    memory = min(psutil.virtual_memory().total, limits.memory or sys.maxsize)
+    memory = min(_memory(), limits.memory or sys.maxsize)
     return Facts(
         name=name,
         cores=max(1, int((psutil.cpu_count() or 1) * limits.cpu)),
@@ -33,12 +35,18 @@ def facts(name: str, limits: Limits, torch: str = "", kernels: Sequence[str] = (
     )
 
 
+@cache
+def _memory() -> int:
+    """Bytes that the machine has: asked once, for facts are told with every request."""
+    return int(psutil.virtual_memory().total)
+
+
 @final
 class Watcher:
     """Looks at the machine; the load of others is that since the last look. Whether somebody is there is looked at where it matters."""
 
     def __init__(self, home: Path, *, only_idle: bool = True) -> None:
-        self._paused = home / "paused"
+        self._home, self._paused = home, home / "paused"
         self._ways = Ways() if only_idle else None
         self._own: dict[int, float] = {}
         psutil.cpu_percent(None)
@@ -52,6 +60,7 @@ class Watcher:
             others=self._others(own),
             on_battery=_on_battery(),
             free=psutil.virtual_memory().available,
+            room=_room(self._home),
             paused=self._paused.exists(),
         )
 
@@ -67,6 +76,13 @@ class Watcher:
         share = spent / max(now - self._at, 1e-3) / cores
         self._at = now
         return max(0.0, used - share)
+
+
+def _room(folder: Path) -> int | None:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
 
 
 def _on_battery() -> bool | None:

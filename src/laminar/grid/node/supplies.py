@@ -7,6 +7,7 @@ from typing import Final, final
 
 import msgspec
 
+from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.grid.node.client import Client, Refusal
 from laminar.grid.node.home import Home
@@ -29,16 +30,18 @@ class Supplies:
         found = {run: self._home.newest(run) for run in list(self._versions)[-RUNS:]}
         return {run: number for run, number in found.items() if number is not None}
 
-    def arrived(self, some: Iterable[Packed], tasks: Iterable[Task]) -> None:
-        """Versions that came with tasks. What is no good is fetched later."""
+    def arrived(self, some: Iterable[Packed], data: memoryview, tasks: Iterable[Task]) -> None:
+        """Versions that came with tasks, their bytes one after the other. What is no good is fetched later."""
         wanted = {(task.run, task.version.number): task.version for task in tasks}
+        at = 0
         for one in some:
+            part, at = data[at : at + one.size], at + one.size
             version = wanted.get((one.run, one.number))
             if version is None:
                 continue
             try:
                 old = self._home.version_path(one.run, one.base).read_bytes()
-                plain = model_bytes.unpack(one.data, version.sha256, version.size, old)
+                plain = model_bytes.unpack(part, version.sha256, version.size, old)
             except (OSError, model_bytes.BadModel):
                 continue
             self._keep(one.run, one.number, version.sha256, plain)
@@ -77,7 +80,7 @@ class Supplies:
         self._asked.add(run)
         kept = self._client.custody(run)
         if kept is not None:
-            path.write_bytes(kept)
+            atomic.write_bytes(path, kept)
 
     def _fetch_version(self, task: Task) -> None:
         home, wanted, size = self._home, task.version, task.version.size

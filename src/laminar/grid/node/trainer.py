@@ -19,6 +19,7 @@ from laminar.core.errors import LaminarError
 from laminar.data.batches import Batches
 from laminar.data.dataset import Dataset
 from laminar.data.spec import DataSpec
+from laminar.grid.node.halfway import STREAM, Found, Halfway
 from laminar.grid.wire.messages import About, Task
 from laminar.model.freeze import freeze
 from laminar.model.graph import load_forms
@@ -30,6 +31,7 @@ from laminar.train.recipe import Recipe
 from laminar.train.schedules import learning_rate
 
 Files = Callable[[str], bytes]  # by sha256
+ROW, BUFFERS = "row", "buffers"  # of what is kept halfway, beside the optimizer's state
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,10 @@ class Trainer:
     def load(self, version: bytes) -> None:
         numel = self.layout.numel
         self.row.numpy()[:] = np.frombuffer(version, dtype="<f4", count=numel)
-        values, at = torch.from_numpy(np.frombuffer(version, dtype="<f8", offset=4 * numel).copy()), 0
+        self._load_buffers(torch.from_numpy(np.frombuffer(version, dtype="<f8", offset=4 * numel).copy()))
+
+    def _load_buffers(self, values: Tensor) -> None:
+        at = 0
         for buffer in self.buffers:
             some = values[at : at + buffer.numel()].view(buffer.shape)
             buffer.copy_(some if buffer.is_floating_point() else some.round())
@@ -98,8 +103,10 @@ class Trainer:
         found: NDArray[np.float64] = torch.cat([buffer.detach().double().reshape(-1) for buffer in self.buffers]).numpy()
         return found
 
-    def do(self, task: Task, version: bytes, data: Dataset, pause: Callable[[], None] = lambda: None) -> Done:
-        """`pause` is called before every step: it may wait, or raise to give up."""
+    def do(
+        self, task: Task, version: bytes, data: Dataset, pause: Callable[[], None] = lambda: None, halfway: Halfway | None = None
+    ) -> Done:
+        """`pause` is called before every step: it may wait, or raise to give up. `halfway`: where it is kept meanwhile."""
         began = time.monotonic()
         self.load(version)
         start = self.row.clone()
@@ -107,9 +114,13 @@ class Trainer:
         trained = {part.name: self.params[part.name] for part in self.layout.parts}
         optimizer = None if self.about.gradients else Optimizer(self.recipe, trained)
         rate = self._rates(task, data)
-        losses, samples = 0.0, 0
+        losses, samples, behind = 0.0, 0, 0
         with seeded(task.seed):
-            for number, (x, y) in enumerate(self._batches(task, data)):
+            if optimizer is not None and halfway is not None and (found := halfway.found()) is not None:
+                behind, losses, samples = found.behind.steps, found.behind.losses, found.behind.samples
+                began -= found.behind.seconds
+                self._resume(found, optimizer)
+            for number, (x, y) in enumerate(self._batches(task, data, behind), behind):
                 pause()
                 self.grad.zero_()
                 loss = loss_of(self.model(x), y)
@@ -119,11 +130,24 @@ class Trainer:
                 if optimizer is not None:
                     self._clip()
                     optimizer.step(rate(number))
+                    if halfway is not None and halfway.due:
+                        so_far = {ROW: self.row, BUFFERS: torch.from_numpy(self.flat_buffers()), **optimizer.tensors()}
+                        halfway.keep(so_far, steps=number + 1, losses=losses, samples=samples, seconds=time.monotonic() - began)
         change = self.grad.clone() if optimizer is None else start - self.row
         mean = losses / task.steps
         if not math.isfinite(mean) or not _finite(change):
             raise LaminarError("L601", f"the loss of task {task.task} is {mean}", hint="lower lr in train")
         return Done(change, self.flat_buffers(), mean, samples, time.monotonic() - began)
+
+    @torch.no_grad()
+    def _resume(self, found: Found, optimizer: Optimizer) -> None:
+        """Exactly where it was."""
+        tensors = dict(found.tensors)
+        self.row.copy_(tensors.pop(ROW))
+        self._load_buffers(tensors.pop(BUFFERS))
+        found.resume_streams()
+        tensors.pop(STREAM)
+        optimizer.load(tensors)
 
     def _clip(self) -> None:
         if self.recipe.clip is not None:
@@ -137,10 +161,12 @@ class Trainer:
         start = int(task.progress * batches)
         return lambda step: rate(min(start + step, recipe.epochs * batches - 1))
 
-    def _batches(self, task: Task, data: Dataset) -> Iterator[tuple[Tensor, Tensor]]:
+    def _batches(self, task: Task, data: Dataset, behind: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Those after the first `behind`."""
         batches = self._batches_of(task, data)
-        left, epoch, first = task.steps, task.epoch, task.first
         whole = batches_of(len(data.train), self.recipe.batch)
+        left, (epochs, first) = task.steps - behind, divmod(task.first + behind, whole)
+        epoch = task.epoch + epochs
         while left:
             last = min(first + left, whole)
             for block in batches.some(epoch, first, last, None):

@@ -11,7 +11,6 @@ the residual names.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -29,6 +28,7 @@ from laminar.core.errors import LaminarError
 from laminar.data.dataset import Dataset
 from laminar.data.open import open_data
 from laminar.grid.compressor import compressor_of
+from laminar.grid.node.halfway import Halfway
 from laminar.grid.node.home import Home
 from laminar.grid.node.sources import check_source
 from laminar.grid.node.trainer import Trainer, data_of
@@ -60,7 +60,8 @@ class Worker:
         trainer = self._trainer(task.about)
         data = self._opened(task, trainer.about)
         version = self._home.version_path(task.run, task.version.number).read_bytes()
-        done = trainer.do(task, version, data, pause)
+        halfway = Halfway(self._home.halfway_path(task.result), task)
+        done = trainer.do(task, version, data, pause, halfway)
         # of a dense packet the server sees all by itself
         sketch = self._sketchers[task.about].of(done.change.numpy()) if trainer.about.compress.get("kind") in SPARSE else np.zeros(0, "<f4")
         compressor, fresh = self._compressor(task.run, trainer)
@@ -81,6 +82,7 @@ class Worker:
             _write(self._home.answer_path(task.result), answers.write(head, packet.data, done.buffers, sketch))
             self._tags[task.run] = task.result
             self._keep_residual(task.run, compressor)
+        halfway.forget()
         return {"result": task.result, "samples": done.samples, "seconds": done.seconds, "loss": done.loss}
 
     def put_back(self, run: str, about: str, results: list[int]) -> None:
@@ -200,9 +202,5 @@ def _residual_row(compressor: Compressor) -> Tensor | None:
 
 def _write(path: Path, data: bytes) -> None:
     """Whole or not at all. Flushed where it is large enough to be worth the work that it holds."""
-    if len(data) > 1 << 20:
-        atomic.write_bytes(path, data)
-        return
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_bytes(data)
-    os.replace(part, path)
+    write = atomic.write_bytes if len(data) > 1 << 20 else atomic.write_unflushed
+    write(path, data)

@@ -6,7 +6,8 @@ One JSON line in, one out; it ends with its keeper.
     {"put back": {"run", "about", "results": [7]}}    {"put back": [7]}
     {"forget": {"run", "results": [7]}}               {"forget": [7]}
     {"whole": task}                                   {"whole": true}
-Whatever goes wrong is {"error": text, "code": "L601"}; the keeper gives the task back. The code "memory" is for too little of it.
+Whatever goes wrong is {"error": text, "code": "L601"}; the keeper gives the task back. The code "memory" is for too little of it; with
+"L301", for a full disk, it tries again when there is room.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+
+LOOK: Final = 1.0  # seconds between looks whether the keeper is there, where that is not told
 
 
 def main() -> None:
@@ -27,6 +30,7 @@ def main() -> None:
     os.dup2(2, 1)  # what libraries print is no answer
     import torch
 
+    from laminar.core.atomic import explaining_os_errors
     from laminar.core.errors import LaminarError
     from laminar.core.heap import keep_freed_memory
     from laminar.grid.node.home import Home
@@ -44,17 +48,18 @@ def main() -> None:
     for line in sys.stdin.buffer:
         asked: dict[str, Any] = msgspec.json.decode(line)
         try:
-            if "do" in asked:
-                limit.renew()
-                said = worker.do(msgspec.convert(asked["do"], Task), pace.pause)
-            elif "put back" in asked:
-                worker.put_back(**asked["put back"])
-                said = {"put back": asked["put back"]["results"]}
-            elif "forget" in asked:
-                worker.forget(**asked["forget"])
-                said = {"forget": asked["forget"]["results"]}
-            else:
-                said = {"whole": worker.whole(msgspec.convert(asked["whole"], Task))}
+            with explaining_os_errors(home):
+                if "do" in asked:
+                    limit.renew()
+                    said = worker.do(msgspec.convert(asked["do"], Task), pace.pause)
+                elif "put back" in asked:
+                    worker.put_back(**asked["put back"])
+                    said = {"put back": asked["put back"]["results"]}
+                elif "forget" in asked:
+                    worker.forget(**asked["forget"])
+                    said = {"forget": asked["forget"]["results"]}
+                else:
+                    said = {"whole": worker.whole(msgspec.convert(asked["whole"], Task))}
         except LaminarError as error:
             said = {"error": error.message, "code": error.code}
         except Exception as error:
@@ -74,14 +79,26 @@ class Pace:
 
     def __init__(self, share: float) -> None:
         self._share, self._last, self._parent = share, time.monotonic(), os.getppid()
+        self._look = self._last + LOOK
 
     def pause(self) -> None:
-        if os.getppid() != self._parent:
+        if self._orphaned():
             os._exit(0)  # nobody minds the owner any more
         if self._share < 1:
             worked = time.monotonic() - self._last
             time.sleep(worked * (1 / self._share - 1))
         self._last = time.monotonic()
+
+    def _orphaned(self) -> bool:
+        """A process whose parent is gone gets another one; on Windows it keeps the number of the old."""
+        if os.getppid() != self._parent:
+            return True
+        if os.name == "posix" or time.monotonic() < self._look:
+            return False
+        import psutil
+
+        self._look = time.monotonic() + LOOK
+        return not psutil.pid_exists(self._parent)
 
 
 if __name__ == "__main__":

@@ -103,7 +103,8 @@ class Play:
         self._start = self._hall.now
         self._batch = Batch(self._hall.office)
         self._out, self._in = Shared(self._clock, 1), Shared(self._clock, 1)
-        self._desk = Thread(Shared(self._clock, 1))
+        self._cores = Shared(self._clock, _room(scene)) if scene.cores is not None else None
+        self._desk = Thread(self._cores or Shared(self._clock, 1))
         self._waiting: dict[int, None] = {}
         self._looks, self._pause, self._woken = 0, LOOK, False
         self._vain = 0
@@ -243,7 +244,15 @@ class Play:
         def brought(one: int) -> None:
             self._desk.do(scene.answered, self._answer, (one, task))
 
-        self._later(number, seconds, done)
+        self._work(number, seconds, done)
+
+    def _work(self, number: int, seconds: float, what: Callable[[int], None]) -> None:
+        """On the desktop's own processor, or on one that it shares with the others."""
+        if self._cores is None:
+            self._later(number, seconds, what)
+            return
+        turn = self._nodes[number].turn
+        self._cores.add(seconds, lambda _: what(number) if self._nodes[number].turn == turn else None, None)
 
     def _gives_up(self, number: int) -> None:
         self._nodes[number].task = None
@@ -280,7 +289,7 @@ class Play:
         """At the next lease or deadline that ends; each second where somebody waits beside work that may be for them."""
         due = self._hall.desk.do(transitioner.next_time)
         times = [] if due is None else [max(0.0, due - self._start - self._clock.now) + 1e-3]
-        if self._waiting and len(self._hall.feeder):
+        if self._waiting and not self._hall.feeder.empty:
             times.append(self._pause)
         if times:
             self._looks += 1
@@ -298,6 +307,13 @@ class Play:
         self._hall.office.turn()
         self._wake(None)
         self._look_later()
+
+
+def _room(scene: Scene) -> int:
+    """Tasks that can be computed at once, each by as many threads as it has, on the cores of one machine."""
+    assert scene.cores is not None
+    threads = sum(desk.threads for desk in scene.desks) / len(scene.desks)
+    return max(1, round(scene.cores / threads))
 
 
 def _settings(how: Grid, scene: Scene, seed: int) -> Settings:

@@ -97,6 +97,7 @@ def scene_of(known: Known, grid: Desktops, how: Grid, batch: int, times: float =
             step(node) / math.exp(grid.churn.spread * float(spread.standard_normal())),
             (KEEPER + KEEPER_BYTE * (down + size + up) + packing) / node.speed,
             (grid.streaks or {}).get(node.name, 0),
+            max(1, min(node.cores, facts.cores)),
         )
         for node in grid.nodes
     )
@@ -112,6 +113,7 @@ def scene_of(known: Known, grid: Desktops, how: Grid, batch: int, times: float =
         batches=max(1, job.samples // batch),
         churn=grid.churn,
         spread=facts.spread,
+        cores=grid.cores,
     )
 
 

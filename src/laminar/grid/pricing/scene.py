@@ -15,6 +15,7 @@ class Desk:
     step: float  # seconds of one step of training, usually
     task: float  # seconds of a task beside its steps: unpacking, loading, packing
     streak: int = 0  # answers in a row that were compared and good
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Scene:
     batches: int  # of an epoch
     churn: Churn = STEADY
     spread: float = 0.1  # of the logarithm of a task's time, from task to task
+    cores: int | None = None  # that all desks and the server share, where they are one machine
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -37,13 +38,14 @@ def those_there(url: str, ask: Callable[[], Sequence[dict[str, Any]]]) -> Deskto
     nodes = tuple(_node(one, middle) for one in active)
     here = urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
     said = f"{many(len(nodes), 'active node')} of the grid at {url}; the middle one's cores are taken to be as fast as those here"
-    line = "" if here else ", and lines to be of 100 Mbit/s"
+    line = ", and all to be this machine's, which they share" if here else ", and lines to be of 100 Mbit/s"
     return Desktops(
         nodes=nodes,
         link=Link(NEAR if here else ASSUMED, min(waits) / 2),
         server=NEAR if here else SERVER,
         streaks={node.name: TRUSTED if one["trusted"] else one["streak"] for node, one in zip(nodes, active, strict=True)},
         source=said + line,
+        cores=(os.cpu_count() or 1) if here else None,
     )
 
 

@@ -97,13 +97,14 @@ class AdminRoutes:
         return self._nodes.reply(request, said, 201)
 
     async def _run(self, request: Request) -> Response:
-        """With who there is to do it."""
+        """With who there is to do it, and who was caught."""
         await self._body(request)
         name = request.path_params["run"]
 
         def tell(tx: Tx) -> dict[str, Any]:
             run = commands._need(tx, name)
-            return {**overview.run_told(tx, run), "nodes": overview.company(tx, run, self._clock())}
+            there = {"nodes": overview.company(tx, run, self._clock()), "caught": overview.caught(tx, run)}
+            return {**overview.run_told(tx, run), **there}
 
         return self._nodes.reply(request, await self._nodes.do(tell))
 
@@ -137,7 +138,7 @@ class AdminRoutes:
 
     async def _set(self, request: Request, state: str) -> Response:
         which = _decode(await self._body(request) or b"{}", Which)
-        names = await self._nodes.do(lambda tx: commands.set_state(tx, which.run, state, which.why))
+        names = await self._nodes.do(lambda tx: commands.set_state(tx, which.run, state, self._clock(), which.why))
         self._changed()
         return self._nodes.reply(request, {"runs": names, "state": state})
 

@@ -79,11 +79,15 @@ def _need_files(tx: Tx, sha256: str) -> None:
         raise Denied(409, "files", f"{missing[0][:12]}… was not uploaded")
 
 
-def set_state(tx: Tx, name: str | None, state: str, why: str = "") -> list[str]:
-    """Pause or open again one run, or all. Their names."""
+def set_state(tx: Tx, name: str | None, state: str, now: float, why: str = "") -> list[str]:
+    """Pause or open again one run, or all. Their names. A round does not come to its deadline by a pause."""
     before = "open" if state == "paused" else "paused"
     chosen = [run for run in ([_need(tx, name)] if name else runs.all_of(tx, before)) if run.state == before]
     for run in chosen:
+        if state == "open":
+            machine = runs.aggregator(tx, run)
+            machine.stood_still(now)
+            runs.keep_aggregator(tx, run.id, machine, sequence=run.sequence)
         runs.save(tx, run.id, state=state, why=why)
     return [run.name for run in chosen]
 

@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from laminar.grid.server.service import Denied
 from laminar.grid.wire import signing
+from laminar.grid.wire.messages import PROTOCOL
 
 SKEW: Final = 300.0  # seconds that a node's clock may be wrong
 SMALL: Final = 64 << 10  # bytes of a body that is no answer
@@ -79,6 +80,14 @@ class Gate:
         self._nonces, self._checker = Nonces(), signing.Checker()
         self.refused: dict[str, int] = {}  # by name
         self.unlimited = False  # strangers may ask as often as they like
+
+    @staticmethod
+    def speaks(protocol: str | int) -> None:
+        """A node that joined long ago may be older than the server by now, or newer."""
+        if str(protocol) != str(PROTOCOL):
+            raise Denied(
+                426, "version", f"this server speaks protocol {PROTOCOL}, not {str(protocol)[:20]}: install the same Laminar on both sides"
+            )
 
     async def body(self, request: Request, limit: int) -> bytes:
         """Denied when it is too large, or stops coming."""

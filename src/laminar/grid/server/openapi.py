@@ -76,6 +76,11 @@ _PLAIN: Final[dict[Any, dict[str, Any]]] = {
     bytes: {BYTES: {"schema": {"type": "string", "format": "binary"}}},
     str: {"text/plain; version=0.0.4; charset=utf-8": {"schema": {"type": "string"}}},
 }
+_FOLLOWED: Final = {  # a message that bytes of versions may follow
+    "type": "string",
+    "format": "binary",
+    "description": f"Where versions come with tasks: the message, as many bytes as the header {signing.MESSAGE} says, then their bytes.",
+}
 _REFUSALS: Final = (400, 401, 403, 404, 408, 409, 413, 422, 426, 429)
 
 
@@ -92,7 +97,9 @@ def document() -> dict[str, Any]:
     by_type = dict(zip(TYPES, schemas, strict=True))
 
     def content(kind: Any) -> dict[str, Any]:
-        return _PLAIN[kind] if kind in _PLAIN else {"application/json": {"schema": by_type[kind]}}
+        if kind in _PLAIN:
+            return _PLAIN[kind]
+        return {"application/json": {"schema": by_type[kind]}} | ({BYTES: {"schema": _FOLLOWED}} if kind in (Work, Verdict) else {})
 
     paths: dict[str, dict[str, Any]] = {}
     for method, path, summary, who, body, answers in _CALLS:

@@ -53,6 +53,14 @@ def company(tx: Tx, run: Run, now: float) -> dict[str, int]:
     }
 
 
+def caught(tx: Tx, run: Run) -> dict[str, str]:
+    """Nodes that answered this run wrongly and are banned by now, and why. The first hundred."""
+    wrong = select(results.c.node).where(results.c.run == run.id, results.c.state == "invalid")
+    who = select(node_table.c.name, node_table.c.number, node_table.c.banned).where(node_table.c.banned.is_not(None))
+    rows = tx.execute(who.where(node_table.c.id.in_(wrong)).order_by(node_table.c.number).limit(100))
+    return {f"{row.name} (no {row.number})": row.banned for row in rows}
+
+
 def run_told(tx: Tx, run: Run) -> dict[str, Any]:
     """A run with its progress, its price of trust, and the curve of its tests."""
     counted = runs.counts_of(tx, run.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar, final
 
@@ -20,8 +20,9 @@ from laminar.grid.db.book import Tx
 from laminar.grid.desk import Desk, Wants
 from laminar.grid.server.gate import SMALL, Gate, target_of
 from laminar.grid.server.service import Denied, Service
+from laminar.grid.trouble import Trouble, is_full, log, passes
 from laminar.grid.wire import model_bytes, signing
-from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Packed, Problem, Received, Work
+from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Packed, Problem, Received, Spoken, Work
 
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
@@ -36,13 +37,12 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @final
 class NodeRoutes:
-    def __init__(
-        self, service: Service, desk: Desk, gate: Gate, key: signing.Key, clock: Callable[[], float], answered: Callable[[], None]
-    ) -> None:
-        self._service, self._desk, self._gate, self._key, self._clock, self._answered = service, desk, gate, key, clock, answered
+    def __init__(self, service: Service, desk: Desk, gate: Gate, key: signing.Key, clock: Callable[[], float]) -> None:
+        self._service, self._desk, self._gate, self._key, self._clock = service, desk, gate, key, clock
         self._keys: dict[str, str] = {}  # of nodes; a node's id is the digest of its key, so this never changes
         self._packed: dict[Packing, asyncio.Task[bytes]] = {}  # versions on their way down
         self._closing = False
+        self._trouble = Trouble("requests are put off")
         self._work = asyncio.Event()  # set, and a new one made, when there is work
 
     def routes(self) -> list[Route]:
@@ -71,17 +71,34 @@ class NodeRoutes:
 
         async def handle(request: Request) -> Response:
             try:
-                return await handler(request)
+                found = await handler(request)
             except Denied as error:
                 self._gate.count(error.error)
                 told = Problem(error=error.error, message=str(error)[:2000], now=self._clock())
                 return self.reply(request, told, error.status)
+            except Exception as error:
+                if not passes(error):
+                    log.exception("%s %s failed", request.method, request.url.path)
+                else:
+                    self._trouble.tell(error)
+                return self._failed(request, full=is_full(error))
+            if request.method != "GET":  # which may be answered all the time
+                self._trouble.over()
+            return found
 
         return handle
 
-    def reply(self, request: Request, message: Any, status: int = 200) -> Response:
+    def _failed(self, request: Request, *, full: bool) -> Response:
+        message = "the server's disk is full; try again when it has room" if full else "the server failed; try again"
+        return self.reply(request, Problem(error="full" if full else "server", message=message, now=self._clock()), 507 if full else 500)
+
+    def reply(self, request: Request, message: Any, status: int = 200, after: Sequence[bytes] = ()) -> Response:
+        """`after`: bytes that follow the message, which has their digests. The same go to many: they are neither signed nor encoded."""
         body = msgspec.json.encode(message)
-        return Response(body, status, {signing.SIGNATURE: self._signature(request, status, body)}, JSON)
+        head = {signing.SIGNATURE: self._signature(request, status, body)}
+        if not after:
+            return Response(body, status, head, JSON)
+        return Response(b"".join((body, *after)), status, {**head, signing.MESSAGE: str(len(body))}, BYTES)
 
     def _signature(self, request: Request, status: int, body: bytes) -> str:
         node, nonce = (request.headers.get(name, "")[:64] for name in (signing.NODE, signing.NONCE))
@@ -97,6 +114,7 @@ class NodeRoutes:
 
     async def _signed(self, request: Request, limit: int = SMALL) -> tuple[str, bytes]:
         """The node and the body."""
+        self._gate.speaks(request.headers.get(signing.SPEAKS, PROTOCOL))
         node = request.headers.get(signing.NODE, "")
         if len(node) != 20:
             self._gate.stranger(request)
@@ -117,6 +135,7 @@ class NodeRoutes:
     async def _enrol(self, request: Request) -> Response:
         self._gate.stranger(request)
         body = await self._gate.body(request, SMALL)
+        self._gate.speaks(_decode(body, Spoken).protocol)  # before all else: another protocol has other fields
         asked = _decode(body, Enrol)
         id = signing.node_id(asked.key)
         self._gate.signed(request, id, asked.key, body)
@@ -124,11 +143,21 @@ class NodeRoutes:
 
     async def _ask(self, request: Request) -> Response:
         node, body = await self._signed(request)
-        return self.reply(request, await self._find_work(node, _decode(body, Ask)))
+        work, after = await self._find_work(node, _decode(body, Ask))
+        return self.reply(request, work, after=after)
 
-    async def _find_work(self, node: str, asked: Ask) -> Work:
-        """Held open until there is work, for as long as the node allows: so a round begins for all at once."""
+    async def _find_work(self, node: str, asked: Ask, *, patient: bool = False) -> tuple[Work, list[bytes]]:
+        """Held open until there is work, for as long as the node allows: so a round begins for all at once.
+
+        And the bytes of versions that come with it. `patient`: the node has just answered. Where there is nothing to do, which is known
+        without the database, and it has nothing to say, it is as if it asked when there is.
+        """
         until = asyncio.get_running_loop().time() + asked.wait
+        if patient and asked.wait and not (asked.cannot or asked.heard or asked.facts):
+            signal = self._work
+            if self._service.idle and not self._closing:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(signal.wait(), asked.wait)
         while True:
             signal = self._work
             found = await self.do(partial(self._service.ask, id=node, asked=asked), Wants(node, asks=True))
@@ -139,24 +168,26 @@ class NodeRoutes:
             try:
                 await asyncio.wait_for(signal.wait(), left)
             except TimeoutError:
-                return found
+                return found, []
 
-    async def _with_versions(self, node: str, asked: Ask, found: Work) -> Work:
+    async def _with_versions(self, node: str, asked: Ask, found: Work) -> tuple[Work, list[bytes]]:
         """And what the tasks begin from, where that is little: it saves the node a request."""
         small = {
             (task.run, task.version.number) for task in found.tasks if task.run in asked.versions and task.version.size <= SMALL_VERSION
         }
-        packed = []
+        packed, after = [], []
         for run, number in small:
             base = asked.versions[run]
             if number != base:
                 with contextlib.suppress(Denied):  # the node asks for the whole then
-                    packed.append(Packed(run=run, number=number, base=base, data=await self._pack((run, number, base))))
+                    data = await self._pack((run, number, base))
+                    packed.append(Packed(run=run, number=number, base=base, size=len(data)))
+                    after.append(data)
         if not packed:
-            return found
-        size = sum(len(one.data) for one in packed)
-        self._desk.submit(lambda tx: nodes.moved_bytes(tx, node, self._clock(), down=size), Wants(node))  # nobody waits for that
-        return msgspec.structs.replace(found, versions=packed)
+            return found, []
+        size = sum(map(len, after))
+        self._desk.submit(lambda tx: nodes.moved_bytes(tx, node, self._clock(), down=size), Wants(node, passing=True))
+        return msgspec.structs.replace(found, versions=packed), after
 
     async def _file(self, request: Request) -> Response:
         node, _ = await self._signed(request)
@@ -212,11 +243,11 @@ class NodeRoutes:
         said = await self.do(answer, Wants(node, result))
         if isinstance(said, int):
             return self.reply(request, Received(size=said), 202)
-        if said.state == "returned":
-            self._answered()
+        after: list[bytes] = []
         if asked is not None:
-            said = msgspec.structs.replace(said, work=await self._find_work(node, asked))
-        return self.reply(request, said)
+            work, after = await self._find_work(node, asked, patient=said.state == "returned" and not said.reason)
+            said = msgspec.structs.replace(said, work=work)
+        return self.reply(request, said, after=after)
 
     async def _custody(self, request: Request) -> Response:
         """What a node that leaves has kept back, for when it, or its successor, comes again."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
 import os
 import secrets
 import signal
@@ -19,6 +18,7 @@ from typing import Any, Final, final
 
 import msgspec
 import uvicorn
+from filelock import FileLock, Timeout
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -27,6 +27,7 @@ from starlette.responses import Response
 from laminar.core import atomic
 from laminar.core.clock import SYSTEM
 from laminar.core.errors import LaminarError
+from laminar.core.heap import keep_freed_memory
 from laminar.grid.daemons.assimilator import Assimilator, Learner
 from laminar.grid.daemons.feeder import Feeder
 from laminar.grid.daemons.office import NAMES, Office
@@ -49,7 +50,6 @@ from laminar.grid.wire.signing import Key, fingerprint
 FILE: Final = "server.json"  # in the grid's folder: how commands on this machine reach it
 CONNECTIONS: Final = 4096
 LIMIT: Final = 1 << 30  # bytes of an answer
-log = logging.getLogger("laminar.grid")
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,14 @@ class GridServer:
     def __init__(self, options: Options, learner: Learner, clock: Callable[[], float] = SYSTEM.now) -> None:
         self.options = options
         options.folder.mkdir(parents=True, exist_ok=True)
-        self.key = Key.kept(options.folder / "key")
-        self.secrets = _secrets(options.folder)
-        book = Book.open(options.database or f"sqlite:///{options.folder / 'grid.db'}")
+        self._lock = _take(options.folder)
+        try:
+            self.key = Key.kept(options.folder / "key")
+            self.secrets = _secrets(options.folder)
+            book = Book.open(options.database or f"sqlite:///{options.folder / 'grid.db'}")
+        except BaseException:
+            self._lock.release()
+            raise
         self.desk = ThreadDesk(book)
         self._book = book
         feeder = Feeder()
@@ -93,7 +98,7 @@ class GridServer:
         book.rolled_back.append(scheduler.forget)
         self.service = Service(options.name, scheduler, clock)
         gate = self.gate = Gate(clock, admin=self.secrets.admin, view=self.secrets.view, limit=LIMIT)
-        self._routes = NodeRoutes(self.service, self.desk, gate, self.key, clock, self.office.wake)
+        self._routes = NodeRoutes(self.service, self.desk, gate, self.key, clock)
 
         def changed() -> None:
             feeder.changed()
@@ -105,7 +110,7 @@ class GridServer:
         self.app = Starlette(
             routes=[*self._routes.routes(), *admin.routes(), *pages.routes(), openapi(self._routes.safely)],
             lifespan=self._life,
-            exception_handlers={HTTPException: self._problem, Exception: self._ours},
+            exception_handlers={HTTPException: self._problem},
         )
         self.desk.do(self._first_token)
 
@@ -130,13 +135,6 @@ class GridServer:
         found.headers.update(error.headers or {})
         return found
 
-    async def _ours(self, request: Request, error: Exception) -> Response:
-        """What failed is said here, and not to whoever asked."""
-        log.error("%s %s failed: %s: %s", request.method, request.url.path, type(error).__name__, error)
-        full = "disk" in str(error).lower() and "full" in str(error).lower()
-        told = Problem(error="full" if full else "server", message="the server failed; try again", now=time.time())
-        return self._routes.reply(request, told, 507 if full else 500)
-
     def _there_is_work(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._routes.there_is_work)
@@ -153,6 +151,7 @@ class GridServer:
     def close(self) -> None:
         self.desk.close()
         self._book.close()
+        self._lock.release()
 
     def run(self, ready: Callable[[dict[str, str]], None]) -> None:
         """Until Ctrl-C or SIGTERM. L405 where it cannot listen."""
@@ -198,10 +197,29 @@ class GridServer:
             self.close()
 
 
+def _take(folder: Path) -> FileLock:
+    """L506 if another process serves from this folder. Held until this one ends, however it ends."""
+    lock = FileLock(folder / "lock", thread_local=False)  # whoever ends the server may be another thread
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        try:
+            about = msgspec.json.decode((folder / FILE).read_bytes())
+            who = f"by process {about['pid']} at {about['url']}"
+        except (OSError, msgspec.DecodeError, KeyError, TypeError):  # it has just begun, or is about to end
+            who = "by another process"
+        raise LaminarError(
+            "L506", f"a grid is served from {folder} already, {who}", hint="end that one, or serve from a folder of its own"
+        ) from None
+    return lock
+
+
 def settle() -> None:
-    """What is loaded stays: the garbage collector need not look through it time and again, which was a fifth of a request's time."""
+    """What is loaded stays: the garbage collector need not look through it time and again, which was a fifth of a request's time. And
+    memory that was freed is kept: each answer comes and goes, and the system would clear its pages every time."""
     gc.collect()
     gc.freeze()
+    keep_freed_memory()
 
 
 def _secrets(folder: Path) -> Secrets:

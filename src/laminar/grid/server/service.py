@@ -25,7 +25,7 @@ from laminar.grid.db.runs import Run
 from laminar.grid.desk import Harmless
 from laminar.grid.states import ResultState, TaskState
 from laminar.grid.trust.admission import Refused, Wanted, admit, usual_norm
-from laminar.grid.wire.messages import PROTOCOL, Arrived, Ask, Enrol, Enrolled, Received, Verdict, Work
+from laminar.grid.wire.messages import Arrived, Ask, Enrol, Enrolled, Received, Verdict, Work
 from laminar.grid.wire.signing import node_id
 
 REMEMBER: Final = 64  # norms of good answers
@@ -55,13 +55,14 @@ class Service:
         self.name, self._scheduler, self._clock = name, scheduler, clock
         self._known: dict[int, _Known] = {}
 
+    @property
+    def idle(self) -> bool:
+        """Nothing waits to be given out, as far as is known here. Whoever changes that says so (on_work)."""
+        return self._scheduler.feeder.empty
+
     # Coming
 
     def enrol(self, tx: Tx, asked: Enrol) -> Enrolled:
-        if asked.protocol != PROTOCOL:
-            raise Denied(
-                426, "version", f"this server speaks protocol {PROTOCOL}, not {asked.protocol}: install the same Laminar on both sides"
-            )
         now, id = self._clock(), node_id(asked.key)
         before = nodes.get(tx, id, now)
         if before is not None and before.banned is not None:

@@ -36,6 +36,8 @@ class Given:
     buffers: Sketch | None = None  # sketch of `magnitudes`
 
     def agrees(self, other: Given, tolerance: float) -> bool:
+        if not (self.sketch.size and other.sketch.size):  # of a run whose answers are not compared
+            return True
         if distance(self.sketch, other.sketch) > tolerance:
             return False
         return self.buffers is None or other.buffers is None or distance(self.buffers, other.buffers) <= BUFFERS

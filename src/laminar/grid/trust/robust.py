@@ -58,10 +58,11 @@ def _mean(changes: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
 
 
 def _clipped(changes: Sequence[Tensor], weights: Sequence[float], centre: Tensor) -> Tensor:
-    distances = [float(torch.linalg.vector_norm(change - centre)) for change in changes]
+    apart = torch.empty_like(centre)  # used again and again: a new one for each answer costs as much as the subtraction
+    distances = [float(torch.linalg.vector_norm(torch.sub(change, centre, out=apart))) for change in changes]
     radius = RADIUS * sorted(distances)[(len(distances) - 1) // 2]
     total = centre.clone()
     for change, weight, far in zip(changes, weights, distances, strict=True):
         scale = 1.0 if far <= radius or far == 0 else radius / far
-        total.add_(change - centre, alpha=weight * scale)
+        total.add_(torch.sub(change, centre, out=apart), alpha=weight * scale)
     return total

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-PROTOCOL: Final = 2
+PROTOCOL: Final = 3
 Sha = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 NodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
 Name = Annotated[str, Meta(min_length=1, max_length=80, pattern="^[^\\x00-\\x1f\\x7f]+$")]
@@ -36,6 +36,12 @@ class Facts(Message, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     laminar: Short
     torch: Short = ""
     kernels: Annotated[list[Sha], Meta(max_length=256)] = []  # that its owner has put there (core/kernel_files.py)
+
+
+class Spoken(msgspec.Struct, frozen=True, kw_only=True):
+    """What any protocol's first request has."""
+
+    protocol: int
 
 
 class Enrol(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,12 +103,12 @@ class Task(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Packed(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A version that a node will need, as the difference to one that it has (model_bytes.py)."""
+    """A version that a node will need, as the difference to one that it has (model_bytes.py). Its bytes come after the message."""
 
     run: Name
     number: int
     base: int
-    data: bytes
+    size: Count  # bytes
 
 
 class Work(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):

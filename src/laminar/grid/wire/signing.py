@@ -23,6 +23,10 @@ from laminar.core.errors import LaminarError
 REQUEST: Final = b"laminar grid request 1\n"
 REPLY: Final = b"laminar grid reply 1\n"
 NODE, TIME, NONCE, SIGNATURE = "Laminar-Node", "Laminar-Time", "Laminar-Nonce", "Laminar-Signature"
+SPEAKS = "Laminar-Protocol"  # of a request: the protocol of whoever asks. Not signed: it is looked at before anything else is understood
+MESSAGE = (
+    "Laminar-Message"  # of a reply: its first so many bytes are a message, which is what is signed; what follows has its digests there
+)
 
 
 @final
