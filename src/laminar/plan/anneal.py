@@ -42,11 +42,19 @@ def size_of(options: Sequence[int]) -> int:
     return math.prod(options)
 
 
-def try_all(priced: Priced, options: Sequence[int]) -> Best:
-    """The last thing changes first: edits near the end of a step are the cheapest."""
+def never() -> float:
+    """A share of the time, where there is no end of it."""
+    return 0.0
+
+
+def try_all(priced: Priced, options: Sequence[int], *, spent: Callable[[], float] = never) -> Best:
+    """The last thing changes first: edits near the end of a step are the cheapest. `spent`: the share of the time that is over; fewer are
+    evaluated then than there are."""
     best: tuple[float, State] | None = None
     count = 0
     for state in product(*map(range, options)):
+        if count and spent() >= 1.0:
+            break
         count += 1
         cost = priced.go(state)
         if cost is not None and (best is None or cost < best[0]):
@@ -63,9 +71,10 @@ def anneal(
     *,
     evaluations: int,
     seed: int,
-    enough: Callable[[], bool] = lambda: False,
+    spent: Callable[[], float] = never,
 ) -> Best:
-    """`starts`: combinations to begin with, each of which gets an equal part of the evaluations. `enough`: shall it end early?"""
+    """`starts`: combinations to begin with, each of which gets an equal part of the evaluations, and of the time. `spent`: the share of the
+    time that is over."""
     draw = random.Random(seed)
     known: dict[State, float | None] = {}
     best: tuple[float, State] | None = None
@@ -77,7 +86,7 @@ def anneal(
     free = [i for i, count in enumerate(options) if count > 1]
     for number, start in enumerate(starts):
         until = evaluations * (number + 1) // len(starts)
-        if len(known) >= until or enough():
+        if len(known) >= until or (known and spent() * len(starts) >= number + 1):
             continue
         here = cost_of(start) if start not in known else known[start]
         if here is None:
@@ -86,8 +95,8 @@ def anneal(
         state, began, unchanged = start, len(known), 0
         if best is None or here < best[0]:
             best = here, state
-        while free and len(known) < until and unchanged < 40 * len(free) and not enough():
-            heat = WARM * (COLD / WARM) ** ((len(known) - began) / max(1, until - began))
+        while free and len(known) < until and unchanged < 40 * len(free) and (late := spent() * len(starts) - number) < 1.0:
+            heat = WARM * (COLD / WARM) ** max(late, (len(known) - began) / max(1, until - began))
             other = _moved(state, options, free, draw)
             seen = other in known
             cost = known[other] if seen else cost_of(other)

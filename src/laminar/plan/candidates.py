@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Final
 
 import msgspec
@@ -62,14 +63,34 @@ class Space:
 
 def candidates(space: Space) -> Iterator[AnyStrategy]:
     """All of them; what the model does not allow is found when it is priced."""
+    yield from by_data(space)
+    yield from by_model(space)
+    yield from grids(space)
+
+
+def by_data(space: Space) -> Iterator[AnyStrategy]:
+    """One process, then those that split samples. All that need not look into the model, so they come first."""
     yield Solo()
-    for workers in space.counts():
-        if workers > min(space.recipe.batch, space.samples):
-            continue
-        for made in _with(space, workers):
-            if allowed(space, made):
-                yield made
-    yield from (how for how in _grids(space) if allowed(space, how))  # last: what is played takes longer than what is summed up
+    for workers in _counts(space):
+        yield from (how for how in _with(space, workers) if allowed(space, how))
+
+
+def by_model(space: Space) -> Iterator[AnyStrategy]:
+    """Those that split or cut it; of each kind in turns, so that something is known of all of them where there is no time for the rest."""
+    if not space.dimensions:
+        return
+    for workers in _counts(space):
+        for some in zip_longest(_branched(space, workers), _pipelines(space, workers), meshes(space, workers)):
+            yield from (how for how in some if how is not None and allowed(space, how))
+
+
+def grids(space: Space) -> Iterator[Grid]:
+    """What is played takes longer than what is summed up."""
+    yield from (how for how in _grids(space) if allowed(space, how))
+
+
+def _counts(space: Space) -> list[int]:
+    return [workers for workers in space.counts() if workers <= min(space.recipe.batch, space.samples)]
 
 
 def allowed(space: Space, how: AnyStrategy) -> bool:
@@ -98,10 +119,6 @@ def _with(space: Space, workers: int) -> Iterator[AnyStrategy]:
     if space.stragglers and workers > 2:
         yield Quorum(workers=workers, quorum=0.8)
         yield Quorum(workers=workers, quorum=0.8, late="age")
-    if space.dimensions:
-        yield from meshes(space, workers)
-        yield from _pipelines(space, workers)
-        yield from _branched(space, workers)
 
 
 def _grids(space: Space) -> Iterator[Grid]:

@@ -47,6 +47,7 @@ class Desktops:
     churn: Churn = STEADY
     streaks: Mapping[str, int] | None = None  # by name: answers in a row that were compared and good; None: all are newcomers
     source: str = ""  # for people, where it is not a file that says so
+    cores: int | None = None  # of the one machine that all of them and the server run on; None: each is a machine of its own
 
 
 class GridPrice(Protocol):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from laminar.core.errors import LaminarError
+from laminar.plan.budget import OutOfTime
 from laminar.plan.plan import WORDS, Plan
 from laminar.plan.price import Pricer, Refused
+
+STARTS: Final = 0.1  # of the time to the target, from which on it is said how long workers take to begin
 
 
 def seconds(value: float) -> str:
@@ -24,7 +28,8 @@ def conclusion(plans: Sequence[Plan], left_out: int = 0) -> str:
             return "one process is all there was time to look at" if left_out else "one process is all there is"
         next_one = others[0]
         times = next_one.seconds_to_target / best.seconds_to_target
-        return f"one process is fastest: {next_one.workers} workers ({next_one.kind}) would take {times:.2f}x as long"
+        start = f", {seconds(next_one.start)} of it until they have begun" if next_one.start > STARTS * next_one.seconds_to_target else ""
+        return f"one process is fastest: {next_one.workers} workers ({next_one.kind}) would take {times:.2f}x as long{start}"
     if solo is None:
         return f"{best.kind} with {best.workers} workers is fastest; one process has no room for the model"
     gain = solo.seconds_to_target / best.seconds_to_target
@@ -65,11 +70,15 @@ def path(plan: Plan, most: int = 8) -> list[tuple[str, float]]:
     return sorted(found.items(), key=lambda one: -one[1])[:most]
 
 
-def with_timeline(plans: Sequence[Plan], number: int) -> Plan:
-    """The plan of this number, from 1. L008 if its workers make no steps at once, which is what a timeline shows."""
+def with_timeline(plans: Sequence[Plan], number: int, pricer: Pricer | None = None) -> Plan:
+    """The plan of this number, from 1. `pricer`: who prices it again where its timeline was not kept. L008 if its workers make no steps at
+    once, which is what a timeline shows."""
     plan = plans[number - 1]
+    if plan.drawn and not plan.ran and pricer is not None:
+        again = pricer.price(plan.strategy, plan.batch)
+        return again if isinstance(again, Plan) else plan
     if not plan.ran:
-        other = next((i for i, one in enumerate(plans, 1) if one.ran), None)
+        other = next((i for i, one in enumerate(plans, 1) if one.ran or one.drawn), None)
         raise LaminarError(
             "L008",
             f"plan {number} is {plan.kind}, which has no steps that all make at once, so there is no timeline",
@@ -87,11 +96,15 @@ class Turn:
 
 
 def turning_points(pricers: Sequence[tuple[str, Pricer]], plans: Sequence[Plan], most: int = 5) -> list[Turn]:
-    """The best plans again on machines that differ in one thing each; where another one wins."""
+    """The best plans again on machines that differ in one thing each; where another one wins. What would have to be measured for that and
+    is not is left out."""
     chosen = _distinct(plans)[:most]
     found = []
     for what, pricer in pricers:
-        again = [one for plan in chosen if not isinstance(one := pricer.price(plan.strategy, plan.batch), Refused)]
+        try:
+            again = [one for plan in chosen if not isinstance(one := pricer.price(plan.strategy, plan.batch), Refused)]
+        except OutOfTime:
+            continue
         if not again:
             continue
         best = min(again, key=lambda plan: plan.seconds_to_target)

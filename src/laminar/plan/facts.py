@@ -147,6 +147,7 @@ class MachineFacts:
     crowd: Mapping[int, float] = field(default_factory=dict)  # how much longer everything takes when so many processes compute at once
     hidden: float = 0.0  # the share of an exchange over gloo that costs no time beside computing
     spread: float = 0.1  # of the logarithm of a step's time, from step to step
+    start: float = 0.0  # seconds until processes of a team have begun and found each other
     process_bytes: int = 300_000_000  # of a worker that has loaded everything and has no model yet
 
     def crowded(self, processes: int) -> float:
@@ -174,4 +175,3 @@ class JobFacts:
     step: Curve = Curve(((0.0, 1e-4),))  # the optimizer's step on so many bytes of trained numbers
     biggest: tuple[tuple[str, int], ...] = ()  # the model's largest tensors, and their bytes
     tensors: tuple[int, ...] = ()  # bytes of each trained tensor, in order; none: not known
-    noise: float | None = None  # the gradient noise scale, in samples (McCandlish et al., arXiv 1812.06162); None: not measured

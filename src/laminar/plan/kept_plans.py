@@ -68,6 +68,7 @@ class KeptPlan(msgspec.Struct, frozen=True, kw_only=True):
     step_seconds: float
     seconds_to_target: float
     steps: float
+    start_seconds: float = 0.0
     memory_bytes: int
     bytes_per_step: int
     staleness: float

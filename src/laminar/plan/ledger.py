@@ -22,7 +22,7 @@ from laminar.plan.correction import Correction, correction
 from laminar.plan.ledger_check import Check, check
 
 VARIABLE: Final = "LAMINAR_LEDGER"
-TABLE: Final = "entries_3"  # another number where an entry has another form; the old ones stay beside it
+TABLE: Final = "entries_4"  # another number where an entry has another form; the old ones stay beside it
 PATIENCE: Final = 30.0  # seconds that another process may be writing
 NEWEST: Final = 20  # entries of a kind that a correction is made of, at most
 
@@ -46,6 +46,7 @@ class Entry:
     beat: float = 1.0  # batches that are behind the team from one meeting of its workers to the next
     calibration: bool = False  # run in order to be corrected by it; so it says nothing about how good predictions are
     quiet: bool = True  # nobody else was busy meanwhile
+    code: str = ""  # of Laminar, by which it was predicted and run (our_code.py)
 
 
 _COLUMNS: Final = [field.name for field in dataclasses.fields(Entry)]
@@ -91,14 +92,27 @@ class Ledger:
 
         return self._mended(select)
 
-    def corrections(self, machine: str, torch: str, *, also_busy: bool = False) -> dict[tuple[str, int], Correction]:
+    def corrections(self, machine: str, torch: str, code: str = "", *, also_busy: bool = False) -> dict[tuple[str, int], Correction]:
         """By kind of strategy and number of workers, what makes of a prediction what is measured on this machine.
 
-        What was measured while others were busy corrects nothing, unless that will do (`also_busy`) and there is nothing better.
+        Runs of other code correct nothing: neither they nor what was predicted of them is what it was. What was measured while others were
+        busy corrects nothing, either, unless that will do (`also_busy`) and there is nothing better.
         """
-        found = [one for one in self.all() if (one.machine, one.torch) == (machine, torch)]
+        found = [one for one in self.all() if (one.machine, one.torch, one.code) == (machine, torch, code)]
         calm = corrections([one for one in found if one.quiet])
         return corrections(found) | calm if also_busy else calm
+
+    def trials(self, like: Entry) -> dict[str, list[float]]:
+        """What the very same job took before on this machine, in order: measured seconds, by strategy. Only where nobody else was busy."""
+
+        def job(one: Entry) -> tuple[Any, ...]:
+            return one.machine, one.torch, one.code, one.model, one.batch
+
+        found: dict[str, list[float]] = {}
+        for one in self.all():
+            if one.quiet and job(one) == job(like):
+                found.setdefault(one.strategy, []).append(one.measured_seconds)
+        return found
 
     def check(self) -> Check:
         return check(self.all())

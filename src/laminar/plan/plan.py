@@ -10,6 +10,8 @@ import msgspec
 from laminar.plan.tasks import Ran
 from laminar.train.strategies import AnyStrategy
 
+SHOWN: Final = 8  # entries of a table that are named in one line; of more, only the first ones
+FIRST: Final = 2
 ALWAYS: Final = ("workers",)  # said even where it is the default
 WORDS: Final[dict[str, str]] = {
     "load": "gathering samples",
@@ -43,10 +45,12 @@ class Plan:
     staleness: float = 0.0  # steps that a gradient is old when it is used, on average
     idle: float = 0.0  # share of the workers' time
     same_result: bool = True  # as one process
+    start: float = 0.0  # seconds until workers have begun, once
     beat: float = 1.0  # batches that are behind the team from one meeting of its workers to the next
     spent: dict[str, float] = field(default_factory=dict)  # seconds of the critical path, by kind of work
     ran: tuple[Ran, ...] = ()
     resources: dict[int, str] = field(default_factory=dict)
+    drawn: bool = False  # it has a timeline, which is too long to be kept: whoever wants it prices the plan again
     standing: dict[int, int] = field(default_factory=dict)  # bytes that each worker always has; beside them, what `ran` takes and gives
 
     @property
@@ -59,11 +63,11 @@ class Plan:
 
     @property
     def seconds_to_target(self) -> float:
-        return self.step_seconds * self.steps
+        return self.start + self.step_seconds * self.steps
 
     @property
     def name(self) -> str:
-        """In one line, as the command line takes it."""
+        """In one line, as the command line takes it; but for tables of many modules, which only `written` has whole."""
         settings = {key: value for key, value in written(self.strategy).items() if key != "kind"}
         return self.kind + (":" + ",".join(f"{key}={_plain(value)}" for key, value in settings.items()) if settings else "")
 
@@ -82,6 +86,7 @@ class Plan:
             "step_seconds": self.step_seconds,
             "seconds_to_target": self.seconds_to_target,
             "steps": self.steps,
+            "start_seconds": self.start,
             "memory_bytes": self.memory_bytes,
             "bytes_per_step": self.bytes_per_step,
             "staleness": self.staleness,
@@ -109,7 +114,8 @@ def _default(one: msgspec.structs.FieldInfo) -> Any:
 
 def _plain(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_key(key)}={_plain(one)}" for key, one in value.items()) + "}"
+        said = [f"{_key(key)}={_plain(one)}" for key, one in value.items()]
+        return "{" + ",".join(said if len(said) <= SHOWN else [*said[:FIRST], f"… {len(said) - FIRST} more"]) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_plain, value)) + "]"
     if isinstance(value, bool):

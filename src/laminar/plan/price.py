@@ -137,6 +137,7 @@ class Pricer:
             staleness=staleness,
             idle=idle,
             same_result=how.key_fields() is None and batch == self._base,
+            start=places.facts.start if how.workers > 1 and not isinstance(how, Grid) else 0.0,
             beat=beat,
             spent=spent,
             ran=ran,

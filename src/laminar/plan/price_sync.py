@@ -20,17 +20,27 @@ WORD: Final = 64  # bytes of the loss and what else is told at every step, about
 
 
 def solo_step(known: Known, places: Places, batch: int, threads: int) -> Step:
-    """One process gathers its next batch on another thread, so that takes no time."""
+    """One process gathers its next batch on another thread, so that takes no time, unless it takes longer than all the rest."""
     job = known.job()
     whole, slow = known.whole(batch, "module", threads), 1.0 / places.machine.nodes[0].speed
     core, size = places.core(0), FLOAT * job.parameters
+    rest = whole.seconds + job.loop + job.step(size)
+    waits = waiting(rest, batch * job.gather, threads, places.machine.nodes[0].cores)
     tasks = [
-        Task((0, 0), (whole.forward + job.loop) * slow, (core,), kind="forward", name="forward", takes=((0, _activations(known, batch)),)),
-        Task((1, 0), whole.backward * slow, (core,), ((0, 0),), "backward", "backward", gives=((0, _activations(known, batch)),)),
-        Task((2, 0), job.step(size) * slow, (core,), ((1, 0),), "optimizer", "optimizer"),
+        Task((0, 0), waits * slow, (core,), kind="load", name="gather"),
+        Task((1, 0), (whole.forward + job.loop) * slow, (core,), ((0, 0),), "forward", "forward", ((0, _activations(known, batch)),)),
+        Task((2, 0), whole.backward * slow, (core,), ((1, 0),), "backward", "backward", gives=((0, _activations(known, batch)),)),
+        Task((3, 0), job.step(size) * slow, (core,), ((2, 0),), "optimizer", "optimizer"),
     ]
     standing = {0: places.facts.process_bytes + _model(known) + (2 + job.slots) * size}
     return Step(tasks, standing, names=places.names())
+
+
+def waiting(rest: float, gathering: float, threads: int, cores: int) -> float:
+    """Seconds that a step waits for its samples, where a thread gathers them beside computing, which takes `threads` cores for `rest`
+    seconds. Whoever waits helps (data/batches.py), so two work on it then; and no more is done than there are cores."""
+    crowded = (rest * threads + gathering) / cores - rest if threads >= cores else 0.0
+    return max(0.0, (gathering - rest) / 2, crowded)
 
 
 def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int) -> Step:

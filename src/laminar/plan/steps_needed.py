@@ -39,6 +39,11 @@ class StepsModel:
             return cls(noise, True, f"a gradient noise scale of {noise:,.0f} samples, measured")
         return cls(PRIOR, False, f"a critical batch of {PRIOR:,.0f} samples, assumed")
 
+    @classmethod
+    def same(cls) -> StepsModel:
+        """Where all learn what one process learns, in as many steps: nothing has to be known."""
+        return cls(PRIOR, False, "the recipe's own number of steps: all of these learn the same")
+
     def factor(
         self, batch: float, base_batch: float, *, staleness: float = 0.0, every: int = 1, workers: int = 1, quorum: float = 1.0
     ) -> float:

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from laminar.plan.kept_plans import KeptAnswer, kept
-from laminar.plan.ledger import Ledger
+from laminar.plan.ledger import Ledger, look
 from laminar.store.store import Store
 from tests import warm
+from tests.e2e import chromium
+from tests.e2e.chromium import Browser
+from tests.pure.dashboard.visitor import serving
 
 STACK = """\
 [stack]
@@ -68,7 +71,7 @@ class Project:
         return warm.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=200, stdin=subprocess.DEVNULL)
 
     def plan(self, *words: str) -> dict[str, Any]:
-        found = self.run("plan", *words, "--even-if-busy", "-q", "--json")
+        found = self.run("plan", *words, "--even-if-busy", "--budget", "150", "-q", "--json")
         assert found.returncode == 0, found.stderr
         told: dict[str, Any] = json.loads(found.stdout)
         return told
@@ -77,6 +80,27 @@ class Project:
         found = kept(Store.open(self.folder / ".laminar"), "digits", layer)
         assert found is not None
         return found
+
+
+def on_the_page(project: Project, answer: KeptAnswer) -> None:
+    """The dashboard shows what was predicted and what was measured, of the plan that was run and of all in the ledger."""
+    if chromium.there_is_one():
+        return
+    browser = Browser()
+    try:
+        with pytest.MonkeyPatch.context() as patch, serving(project.folder) as dashboard:
+            patch.setenv("LAMINAR_LEDGER", str(project.folder / "ledger.sqlite"))
+            browser.open(f"{dashboard.url}#/plan/base", "table.plans .badge")
+            browser.until("document.querySelector('main').innerText.includes('From the ledger')")
+            (row,) = [place for place, plan in enumerate(answer.plans) if plan.measured_seconds is not None]
+            words = browser.value(f"document.querySelectorAll('table.plans tbody tr')[{row}].innerText")
+            assert "measured " in words and " %" in words
+            assert "None of these was run here" not in browser.value("document.querySelector('main').innerText")
+            entries = browser.value("[...document.querySelectorAll('.two tbody tr')].map(row => row.innerText)")
+            assert entries and all("base" in entry for entry in entries)
+            assert browser.complaints() == []
+    finally:
+        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -104,19 +128,31 @@ def test_a_picture_and_a_trace_of_a_step(project: Project) -> None:
 
 
 def test_what_auto_builds_has_the_key_of_one_process_and_says_how_it_was_chosen(project: Project) -> None:
-    built = project.run("build", "base", "--strategy", "auto:verify=false", "-q", "--json")
+    built = project.run("build", "base", "--strategy", "auto:verify=false,budget=150", "-q", "--json")
     assert built.returncode == 0, built.stderr
     (layer,) = json.loads(built.stdout)["layers"]
     assert layer["action"] == "built" and layer["notes"][0].startswith("auto chose ")
     kept = project.kept("base")
     assert kept.by == "auto" and layer["notes"][0].startswith(f"auto chose {kept.plans[kept.chosen].name}:")
+    told = [json.loads(path.read_bytes()) for path in (project.folder / ".laminar" / "runs").glob("*/run.json")]
+    assert [one["strategy"] for one in told if one["layer"] == "base"] == [kept.plans[kept.chosen].strategy["kind"]]
+    assert [i for i, plan in enumerate(kept.plans) if plan.measured_seconds is not None] == [kept.chosen], "what was built was measured"
     (again,) = json.loads(project.run("build", "base", "-q", "--json").stdout)["layers"]
     assert again["action"] == "cached" and again["key"] == layer["key"]
     ledger = Ledger.open(project.folder / "ledger.sqlite")
-    assert [(entry.layer, entry.batch) for entry in ledger.all()] == [("base", 128)]
+    (entry,) = ledger.all()
     ledger.close()
+    assert (entry.layer, entry.batch, entry.measured_seconds) == ("base", 128, kept.plans[kept.chosen].measured_seconds)
+    on_the_page(project, kept)
     checked = json.loads(project.run("plan", "check", "--json").stdout)
     assert checked["count"] == 1
+
+
+def test_a_short_training_is_not_planned_for_longer_than_it_takes(tmp_path: Path) -> None:
+    fresh = Project(tmp_path)  # on a machine where nothing was measured yet
+    (layer,) = json.loads(fresh.run("build", "base", "--strategy", "auto", "-q", "--json").stdout)["layers"]
+    assert layer["notes"][0].startswith("auto trains with one process: one process would train for about ")
+    assert not look(fresh.folder / "ledger.sqlite"), "nothing was predicted"
 
 
 def test_a_plan_that_is_tried_is_measured_and_leaves_nothing_in_the_store(project: Project) -> None:
@@ -125,6 +161,7 @@ def test_a_plan_that_is_tried_is_measured_and_leaves_nothing_in_the_store(projec
     told = project.plan("base", "--workers", "2", "--same-result", "--try", "1")
     assert told["plans"][0]["measured_seconds"] > 0
     assert project.kept("base").plans[0].measured_seconds == told["plans"][0]["measured_seconds"]
+    on_the_page(project, project.kept("base"))
     assert sorted((project.folder / ".laminar" / "runs").iterdir()) == before
 
 
@@ -172,6 +209,8 @@ def test_what_is_wrong_is_said(project: Project, words: list[str], code: int, sa
     ("words", "said"),
     [
         (["--strategy", "auto:verify=maybe"], "auto has no setting 'verify' of that kind"),
+        (["--strategy", "auto:budget=-1"], "auto has no setting 'budget' of that kind"),
+        (["--strategy", "auto:top=3"], "auto has no setting 'top' of that kind"),
         (["--strategy", "auto", "--compress", "fp16"], "--compress with --strategy auto"),
         (["--strategy", "autos"], "did you mean 'auto'"),
     ],

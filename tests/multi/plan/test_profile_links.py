@@ -49,6 +49,7 @@ def test_two_processes_and_more_than_there_are_cores(tmp_path: Path) -> None:
     assert set(found.crowd) == {1, 2} and found.crowd[2] >= 1.0
     assert 0.0 <= found.hidden <= 1.0 and found.spread > 0
     assert 50_000_000 < found.process_bytes < 2_000_000_000
+    assert 0.0 < found.start < 120.0
     assert (found.cores, found.memory) == (2, 8 << 30)
     assert one.measured == 1 and ("links among 2", 0, 7) in heard
 

@@ -79,7 +79,6 @@ class MadeUp:
             "loop": 0.05 * MS,
             "step": Curve(((0.0, 0.02 * MS), (1e6, 0.3 * MS))),
             "biggest": tuple((f"{name}.weight", 4 * self.width**2) for name in self.modules[:2]),
-            "noise": 1000.0,
         }
         return JobFacts(**(given | self.job_facts))
 

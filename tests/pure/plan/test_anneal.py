@@ -66,5 +66,20 @@ def test_a_start_that_cannot_be_is_passed_over_and_none_is_an_error() -> None:
 
 def test_it_ends_when_there_is_nothing_to_choose_and_when_told_so() -> None:
     assert anneal(Bowl([1, 1], 0), [1, 1], [(0, 0)], evaluations=100, seed=0).evaluated == 1
-    enough = iter([False, False, *([True] * 100)])
-    assert anneal(Bowl([4] * 4, 0), [4] * 4, [(0,) * 4], evaluations=200, seed=0, enough=lambda: next(enough)).evaluated <= 3
+    spent = iter([0.0, 0.5, *([1.0] * 100)])
+    assert anneal(Bowl([4] * 4, 0), [4] * 4, [(0,) * 4], evaluations=200, seed=0, spent=lambda: next(spent)).evaluated <= 3
+    late = iter([0.0, 0.5, *([1.0] * 100)])
+    assert try_all(Bowl([4] * 4, 0), [4] * 4, spent=lambda: next(late)).evaluated == 3
+
+
+def test_every_start_has_its_part_of_the_time() -> None:
+    began = []
+
+    class Noted(Bowl):
+        def go(self, state: State) -> float | None:
+            began.append(state)
+            return super().go(state)
+
+    spent = (i / 40 for i in range(1000))
+    anneal(Noted([9] * 6, 0), [9] * 6, [(0,) * 6, (4,) * 6, (8,) * 6], evaluations=10_000, seed=0, spent=lambda: next(spent))
+    assert {(0,) * 6, (4,) * 6, (8,) * 6} <= set(began) and len(began) < 100

@@ -100,7 +100,7 @@ def test_what_was_disturbed_is_measured_again() -> None:
 
 
 def test_what_is_always_disturbed_is_refused_or_marked() -> None:
-    clock = Clock((0.4, 1.2), (2.0, 3.0))
+    clock = Clock((0.4, 1.2), (2.0, 3.0), (3.6, 4.4))
     with pytest.raises(LaminarError, match="too busy"):
         quiet(clock).during(lambda: clock.sleep(1.0))
     clock = Clock((0.0, 1e9))
@@ -134,3 +134,12 @@ def test_this_machine_can_be_read() -> None:
         pass
     assert second.own >= first.own >= 0
     assert compare(first, second, ME).share >= 0
+
+
+def test_nor_where_somebody_is_busy_and_that_is_no_matter() -> None:
+    clock = Clock((0.0, 1e9))
+    made = quiet(clock, even_if_busy=True)
+    assert made.during(lambda: clock.sleep(1.0)) == (None, False)
+    before = clock.now
+    assert made.during(lambda: clock.sleep(1.0)) == (None, False)
+    assert clock.now - before == pytest.approx(1.0)

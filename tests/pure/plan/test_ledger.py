@@ -166,6 +166,7 @@ def test_corrections_are_of_this_machine_and_this_torch(tmp_path: Path) -> None:
         ledger.add(entry)
     assert ledger.corrections("m1", "2.13.0")["sync", 2](1.0) == pytest.approx(1.2)
     assert ledger.corrections("m3", "2.13.0") == {}
+    assert ledger.corrections("m1", "2.13.0", "newer code") == {}, "runs of an older Laminar say nothing of this one"
     ledger.close()
 
 

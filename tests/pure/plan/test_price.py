@@ -8,9 +8,11 @@ import pytest
 
 from laminar.grid.pricing.price import grid_price
 from laminar.plan.correction import Correction
+from laminar.plan.explain import conclusion
 from laminar.plan.machine import Link, Machine, Node, Stragglers
 from laminar.plan.plan import Plan, written
 from laminar.plan.price import PRICED, Pricer, Refused
+from laminar.plan.price_sync import waiting
 from laminar.plan.steps_needed import StepsModel
 from laminar.train.on_grid import Grid
 from laminar.train.splitting import Branches, Mesh, Pipeline
@@ -58,6 +60,23 @@ def test_one_process_takes_what_was_measured() -> None:
     assert priced(Solo()).step_seconds == pytest.approx(compute + job.loop + job.step(4 * job.parameters))
 
 
+@pytest.mark.parametrize(
+    ("threads", "cores", "gather", "expected"), [(1, 2, 6.0, 10.0), (1, 2, 30.0, 20.0), (2, 2, 6.0, 13.0), (1, 1, 6.0, 16.0)]
+)
+def test_samples_that_take_long_are_waited_for(threads: int, cores: int, gather: float, expected: float) -> None:
+    """A thread gathers them beside ten seconds of computing; whoever waits helps it, and cores are shared."""
+    assert 10.0 + waiting(10.0, gather, threads, cores) == pytest.approx(expected)
+
+
+def test_augmentation_that_takes_longer_than_computing_is_shared_by_workers() -> None:
+    """One process gathers on one more thread, two workers each their half: no longer is one of them taken to be free of it."""
+    plain, dear = MadeUp(machine_facts=facts(spread=0.0)), MadeUp(machine_facts=facts(spread=0.0), job_facts={"gather": 1.0 * MS})
+    rest = priced(Solo(), plain).step_seconds
+    assert priced(Solo(), dear).step_seconds == pytest.approx((rest + 64 * MS) / 2)
+    assert priced(Sync(workers=2), dear).step_seconds == pytest.approx(priced(Sync(workers=2), plain).step_seconds + 32 * MS, rel=0.01)
+    assert priced(Sync(workers=4), dear).step_seconds < priced(Solo(), dear).step_seconds
+
+
 def test_a_node_with_more_cores_than_there_are_here_has_no_more_threads_than_can_be_measured() -> None:
     known = MadeUp(machine_facts=facts(cores=2))
     assert [Pricer(known, machine(cores=cores), STEPS, base_batch=64).threads(1) for cores in (1, 2, 8)] == [1, 2, 2]
@@ -71,6 +90,15 @@ def test_sync_halves_what_can_be_halved() -> None:
     rows = 32
     expected = rows * job.gather + job.loop + 3 * rows * ROW * 4 + facts().shared_step[2](size) + job.step(size / 2)
     assert priced(Sync(workers=2), calm).step_seconds == pytest.approx(expected)
+
+
+def test_workers_take_their_time_to_begin_which_one_process_does_not() -> None:
+    slow = MadeUp(machine_facts=dataclasses.replace(facts(), start=3.0))
+    team, alone = priced(Sync(workers=2), slow), priced(Solo(), slow)
+    assert team.seconds_to_target == pytest.approx(3.0 + priced(Sync(workers=2)).seconds_to_target)
+    assert alone.seconds_to_target == priced(Solo()).seconds_to_target
+    assert team.to_json()["start_seconds"] == 3.0 and team.step_seconds == priced(Sync(workers=2)).step_seconds
+    assert conclusion([alone, team]).endswith("x as long, 3.00 s of it until they have begun")
 
 
 def test_workers_that_share_a_core_take_turns() -> None:

@@ -60,6 +60,16 @@ def test_what_a_busy_machine_gave_serves_only_who_asked_for_it(tmp_path: Path) -
         assert kept.get(KEY, also_busy=True) == 1.0
 
 
+def test_what_was_disturbed_is_counted(tmp_path: Path) -> None:
+    with Kept(tmp_path / "kept.sqlite") as kept:
+        kept.put_all([({"n": 1}, 1), ({"n": 2}, 2)], quiet=False)
+        kept.put({"n": 3}, 3)
+        assert kept.disturbed == 2
+    with Kept(tmp_path / "kept.sqlite") as kept:
+        assert [kept.get({"n": i}, also_busy=True) for i in (1, 3)] == [1, 3] and kept.get({"n": 2}) is None
+        assert kept.disturbed == 1, "of what was handed out"
+
+
 @pytest.mark.parametrize("damage", ["all", "middle"])
 def test_a_damaged_file_is_set_aside(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "p.sqlite"

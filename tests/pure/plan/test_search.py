@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import pytest
 
 from laminar.core.errors import LaminarError
 from laminar.plan.anneal import anneal, try_all
-from laminar.plan.candidates import Space, candidates
+from laminar.plan.budget import Budget, OutOfTime
+from laminar.plan.candidates import Space, by_data, candidates
 from laminar.plan.cuts import cut_by_speed, module_costs
 from laminar.plan.explain import conclusion, differences, path, turning_points, with_timeline
+from laminar.plan.facts import ModelCost
 from laminar.plan.machine import Machine, Node, Stragglers
 from laminar.plan.places import Places
 from laminar.plan.plan import Plan
 from laminar.plan.price import Pricer
-from laminar.plan.search import Found, Search, cheapest_same
-from laminar.plan.search_modules import MeshWalk, choices_for
+from laminar.plan.search import DRAWN, Found, Inside, Search, cheapest_same
+from laminar.plan.search_modules import MANY, MeshWalk, choices_for, groups_of
 from laminar.plan.steps_needed import StepsModel
 from laminar.train.recipe import Recipe
 from laminar.train.splitting import Mesh
@@ -41,11 +44,21 @@ class Clock:
         return self.time
 
 
-def searched(known: MadeUp, on: Machine | None = None, *, clock: Clock | None = None, budget: float = 60.0, **more: Any) -> Found:
+def searched(
+    known: MadeUp,
+    on: Machine | None = None,
+    *,
+    clock: Clock | None = None,
+    budget: float = 60.0,
+    dimensions: Sequence[str] = ("batch", "hidden"),
+    hear: Callable[[Plan], None] = lambda _: None,
+    **more: Any,
+) -> Found:
     on = on or machine()
     pricer = Pricer(known, on, STEPS, base_batch=64, threads=1)
-    given: dict[str, Any] = {"workers": 4, "recipe": RECIPE, "samples": 6400, "dimensions": ("batch", "hidden")} | more
-    search = Search(pricer, Space(**given), modules=known.modules, batches=[128], budget=budget, clock=clock or Clock())
+    given: dict[str, Any] = {"workers": 4, "recipe": RECIPE, "samples": 6400} | more
+    inside = Inside(dimensions, 1, dict.fromkeys(known.modules, dimensions), {name: name.rstrip("0123456789") for name in known.modules})
+    search = Search(pricer, Space(**given), look=lambda: inside, batches=[128], budget=Budget(budget, clock or Clock()), hear=hear)
     return search.run()
 
 
@@ -109,6 +122,70 @@ def test_one_process_is_not_called_all_there_is_where_there_was_no_time_for_more
     assert conclusion(searched(MadeUp(), workers=1).plans) == "one process is all there is"
 
 
+class Slow(MadeUp):
+    """A model that takes long to be measured wherever it is split: so many seconds on the clock."""
+
+    def __init__(self, clock: Clock, seconds: float, budget: Budget, **more: Any) -> None:
+        super().__init__(**more)
+        self.clock, self.seconds, self.budget = clock, seconds, budget
+
+    def cost(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> ModelCost:
+        if self.budget.over:
+            raise OutOfTime
+        self.clock.time += self.seconds
+        return super().cost(mesh, split, module, rows)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 3.0, 40.0])
+def test_a_deep_model_has_an_answer_in_its_time_and_an_early_one(seconds: float) -> None:
+    clock = Clock()
+    budget = Budget(60.0, clock)
+    known = Slow(clock, seconds, budget, modules=tuple("abcdefghijkl"), row=0.05 * MS, width=64)
+    heard: list[tuple[float, Plan]] = []
+    space = Space(workers=4, recipe=RECIPE, samples=6400)
+    search = Search(
+        Pricer(known, machine(), STEPS, base_batch=64, threads=1),
+        space,
+        look=lambda: Inside(("batch", "hidden"), 1, dict.fromkeys(known.modules, ("batch", "hidden"))),
+        batches=[128],
+        budget=budget,
+        hear=lambda plan: heard.append((clock.time, plan)),
+    )
+    found = search.run()
+    assert clock.time <= 60.0 + seconds, "what was begun is ended, and nothing else"
+    assert heard[0][0] == 0.0 and heard[0][1].kind == "solo", "nothing has to be split for the first answer"
+    assert {plan.kind for plan in found.plans} >= {"solo", "sync", "averaging"}
+    assert found.left_out > 0 if seconds > 30 else not found.left_out
+    if found.walked:
+        assert 0 < found.walked[0].evaluated < found.walked[0].space and not found.walked[0].whole
+
+
+def test_a_model_that_there_is_no_time_to_look_into_is_split_by_data() -> None:
+    def look() -> Inside:
+        raise OutOfTime
+
+    pricer = Pricer(MadeUp(), machine(), STEPS, base_batch=64, threads=1)
+    found = Search(pricer, Space(workers=4, recipe=RECIPE, samples=6400), look=look).run()
+    assert {plan.kind for plan in found.plans} == {"solo", "sync", "averaging", "downpour"}
+
+
+def test_what_need_not_look_into_the_model_comes_first() -> None:
+    space = Space(workers=16, recipe=RECIPE, samples=6400, dimensions=("batch", "hidden"), branches=4)
+    found, data = list(candidates(space)), list(by_data(space))
+    assert found[: len(data)] == data and {how.kind for how in data} == {"solo", "sync", "averaging", "downpour"}
+    assert {how.workers for how in data} == {1, 2, 4, 8, 16}
+    assert {how.kind for how in found[len(data) : len(data) + 3]} == {"branches", "pipeline", "mesh"}, "one of each kind before the rest"
+
+
+def test_timelines_are_kept_of_the_best_and_made_again_of_others() -> None:
+    known = MadeUp(row=0.1 * MS)
+    plans = searched(known).plans
+    other = next(number for number, plan in enumerate(plans, 1) if plan.drawn)
+    assert other > DRAWN and not plans[other - 1].ran and any(plan.ran for plan in plans[:DRAWN])
+    again = with_timeline(plans, other, Pricer(known, machine(), STEPS, base_batch=64, threads=1))
+    assert again.ran and again.step_seconds == plans[other - 1].step_seconds
+
+
 def test_one_process_with_another_batch_is_compared_with_what_there_is() -> None:
     plans = searched(MadeUp(row=0.00001 * MS), only_same=True).plans
     solo, others = next(plan for plan in plans if plan.kind == "solo"), [plan for plan in plans if plan.kind != "solo"]
@@ -133,7 +210,7 @@ def test_stages_follow_the_speed_of_their_nodes() -> None:
 
 def mesh_walk(known: MadeUp) -> tuple[MeshWalk, Any, Mesh]:
     how = Mesh(mesh={"cols": 2}, split={"hidden": "cols"})
-    choices = choices_for(how, known.modules, ["hidden"])
+    choices = choices_for(how, groups_of(dict.fromkeys(known.modules, ("batch", "hidden")), {}), ["hidden"])
     return MeshWalk(known, Places(machine(), known.machine_facts, 2), how, choices, 64), choices, how
 
 
@@ -149,10 +226,44 @@ def test_tables_of_modules_by_a_walk_as_good_as_all_of_them_and_priced_by_edits(
     assert again.go(found.state) == found.cost  # an edited simulation is the one that is built anew
 
 
+def test_tables_name_only_dimensions_that_the_module_has() -> None:
+    how = Mesh(mesh={"rows": 2, "cols": 2}, split={"batch": "rows", "hidden": "cols"})
+    has = {"conv": ("batch", "channels", "height"), "head": ("batch", "hidden", "classes")}
+    choices = choices_for(how, groups_of(has, {}), ["channels", "height", "hidden"])
+    for (module,), tables in choices.tables.items():
+        assert all(name in has[module] for table in tables if table is not None for name in table)
+    assert {"batch": "rows", "height": "cols"} in choices.tables[("conv",)]
+    whole = {"batch": "rows"}
+    assert choices.starts() and all(len(state) == 2 for state in choices.starts())
+    found = [[table for _, table in choices.chosen(state)] for state in choices.starts()]
+    assert [{"batch": "rows", "height": "cols"}, whole] in found and [None, None] in found
+
+
+def test_a_mesh_that_splits_nothing_is_none() -> None:
+    walk, choices, _ = mesh_walk(MadeUp())
+    nothing = choices.tables[("a",)].index({})
+    assert walk.go((nothing,) * 4) is None and walk.go((0, *(nothing,) * 3)) is not None
+
+
 def test_the_search_finds_tables_for_single_modules() -> None:
     found = searched(MadeUp(row=0.05 * MS, width=64), only_same=True)
     assert found.walked and found.walked[0].whole and found.walked[0].gain >= 1.0
     assert found.walked[0].mesh and found.walked[0].split  # two meshes of one shape can be told apart
+
+
+def test_alike_blocks_of_a_deep_model_have_one_table() -> None:
+    blocks = [f"{name}{i}" for i in range(100) for name in ("in", "out")]
+    found = searched(MadeUp(modules=tuple(blocks), row=0.05 * MS, width=64), only_same=True)
+    assert found.walked[0].whole and found.walked[0].space == 3**2, "200 modules of two kinds"
+    tables = next(plan for plan in found.plans if isinstance(plan.strategy, Mesh) and plan.strategy.module)
+    said = cast(Mesh, tables.strategy).module
+    for kind in ("in", "out"):
+        assert len({repr(said.get(f"{kind}{i}")) for i in range(100)}) == 1
+    assert len(tables.name) < 200 and " more}" in tables.name
+    few = {f"m{i}": ("batch",) for i in range(MANY)}
+    assert groups_of(few, dict.fromkeys(few, "m")) == {(name,): ("batch",) for name in few}, "each by itself where they are few"
+    many = {f"m{i}": ("batch", "hidden") if i else ("batch", "length") for i in range(MANY + 1)}
+    assert groups_of(many, dict.fromkeys(many, "m")) == {tuple(many): ["batch"]}, "what all of them have"
 
 
 def test_one_of_each_kind_is_tried_for_real() -> None:

@@ -15,6 +15,7 @@ from laminar.model.freeze import freeze
 from laminar.parallel.split.rules import Rules
 from laminar.parallel.stages.measure import Cost
 from laminar.parallel.stages.prepare import in_stages
+from laminar.plan.budget import Budget
 from laminar.plan.known import Known
 from laminar.plan.profile.loop_trial import loop_gap
 from laminar.plan.profile.measure import Profile
@@ -123,13 +124,22 @@ def test_job_facts(tmp_path: Path) -> None:
 
 def test_other_weights_are_another_noise_and_the_same_of_all_else(tmp_path: Path) -> None:
     path = tmp_path / "kept.sqlite"
-    profile(made("mlp", tmp_path), path).job()
+    first = profile(made("mlp", tmp_path), path)
+    first.job(), first.noise()
     other = made("mlp", tmp_path)
     with torch.no_grad():
         next(other.model.parameters()).mul_(2)
     found = profile(other, path)
     found.job()
+    assert found.meter.measured == 0
+    found.noise()
     assert found.meter.measured == 1
+
+
+def test_where_there_is_no_time_for_noise_there_is_none(tmp_path: Path) -> None:
+    found = profile(made("mlp", tmp_path))
+    found.within(Budget(0.0))
+    assert found.noise() is None
 
 
 @pytest.mark.parametrize("options", [{}, {"rows": 20, "batch": 64}, {"accumulate": 4, "clip": 0.1, "optimizer": "sgd", "momentum": 0.9}])
@@ -170,7 +180,7 @@ def test_a_model_that_cannot_be_traced_is_known_by_its_modules(tmp_path: Path) -
     assert (cost.forward, cost.backward) == (pytest.approx(whole.forward), pytest.approx(whole.backward))
     assert cost.operators[0].given == 16 * 16 * 4
     assert found.whole(16, "program") == whole
-    assert (found.dimensions(), found.modules(), found.branches()) == ([], [], 1)
+    assert (found.dimensions(), found.modules(), found.branches()) == ([], {}, 1)
     with pytest.raises(LaminarError) as caught:
         found.cost({"cols": 2}, {"hidden": "cols"}, {}, 16)
     assert caught.value.code == "L209"
@@ -196,9 +206,9 @@ def test_stages_are_those_of_the_executor(tmp_path: Path, how: Any) -> None:
     found = profile(one)
     stages = found.stages(how, 16)
     cost = found._cost(Rules({}), 16 // stages.batches, staged=True)
-    training, judging = TracedJob(one).placed(Rules({}))
-    costs = [Cost(op.forward, op.inputs + op.weights) for op in cost.operators[: len(training.operations)]]
-    prepared = in_stages(one, how, training, judging, costs)
+    flows = TracedJob(one).flows(Rules({}))
+    costs = [Cost(op.forward, op.inputs + op.weights) for op in cost.operators[: len(flows[0].operations)]]
+    prepared = in_stages(one, how, *flows, costs)
     assert [stage.lane for stage in stages.stages] == [stage.lane for stage in prepared.fit.stages]
     assert sum(stage.forward for stage in stages.stages) == pytest.approx(cost.forward)
     assert sum(stage.inputs + stage.weights for stage in stages.stages) == pytest.approx(cost.backward)

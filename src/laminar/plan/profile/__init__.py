@@ -2,7 +2,7 @@
 
     measure.py      the door: Profile(job) offers what plan/known.py asks for, measured when it is asked for
     meter.py        everything is measured through it: kept.py (SQLite, so once), busy.py (not beside others), timing.py (how)
-    this_machine.py what tells one machine from another
+    this_machine.py what tells one machine from another; model_code.py: one model's code from another's
 
     traced_job.py   the model, traced once and placed as often as somebody asks
     operators.py    a placed model as one worker runs it; one_operator.py: its operators on made-up tensors, laid out as theirs

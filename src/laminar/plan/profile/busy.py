@@ -20,7 +20,7 @@ LIMIT: Final = 0.15  # of one core
 SECONDS: Final = 0.3  # between two readings
 PATIENCE: Final = 5.0  # seconds in which it may become quiet
 FRESH: Final = 2.0  # seconds in which it is believed to be still as quiet
-TRIES: Final = 2  # of a measurement that was disturbed
+TRIES: Final = 3  # of a measurement that was disturbed
 NAMED: Final = 3  # processes that are named
 PROC: Final = Path("/proc")
 T = TypeVar("T")
@@ -151,6 +151,7 @@ class Quiet:
         self.even_if_busy = even_if_busy
         self._limit, self._patience, self._read, self._sleep = limit, patience, read, sleep
         self._seen: Reading | None = None  # the end of a time in which it was quiet
+        self._disturbed: Reading | None = None  # or was not, and that is no matter
 
     def during(self, measure: Callable[[], T]) -> tuple[T, bool]:
         """What it gives, and whether it was quiet meanwhile. L609 if it was not, unless that is no matter."""
@@ -162,7 +163,7 @@ class Quiet:
             if after.at - before.at < SECONDS:  # too short to tell
                 return found, quiet
             busy = refusal(compare(before, after, os.getpid()), self._limit)
-            self._seen = after if busy is None else None
+            self._seen, self._disturbed = (after, None) if busy is None else (None, after)
             if busy is None or self.even_if_busy:
                 return found, busy is None
         assert busy is not None
@@ -179,6 +180,8 @@ class Quiet:
         before = self._read()
         if self._seen is not None and before.at - self._seen.at < FRESH:
             return True
+        if self.even_if_busy and self._disturbed is not None and before.at - self._disturbed.at < FRESH:
+            return False
         until = before.at + self._patience
         while True:
             self._sleep(SECONDS)
@@ -188,6 +191,7 @@ class Quiet:
                 self._seen = after
                 return True
             if self.even_if_busy:
+                self._disturbed = after
                 return False
             if after.at >= until:
                 raise busy

@@ -57,7 +57,7 @@ def _one(module: nn.Module, inputs: tuple[Any, ...], engine: float, effort: Effo
         return 0.0, 0.0, 0
     found = once()
     several = [one for one in (found if isinstance(found, list | tuple) else [found]) if isinstance(one, Tensor)]
-    forward = timed(once, least=effort.least, rounds=effort.rounds).low
+    forward = timed(once, effort).low
     roots = [one for one in several if one.requires_grad]
     learn = [one for one in [*own, *module.parameters()] if isinstance(one, Tensor) and one.requires_grad]
     size = sum(one.nbytes for one in several)
@@ -68,7 +68,7 @@ def _one(module: nn.Module, inputs: tuple[Any, ...], engine: float, effort: Effo
     def back() -> None:
         torch.autograd.grad(roots, learn, grads, retain_graph=True, allow_unused=True)
 
-    return forward, timed(back, least=effort.least, rounds=effort.rounds).less(engine).low, size
+    return forward, timed(back, effort).less(engine).low, size
 
 
 def _runner(module: nn.Module, own: list[Any]) -> Callable[[], Any] | None:

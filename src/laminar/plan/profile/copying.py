@@ -72,12 +72,12 @@ def _wanted(site: Site, one: Moved, meter: Meter) -> Wanted:
         size = where.sizes(line)[line.rank] if gathers else where.size
         x = torch.zeros(where.before, size, where.behind, dtype=one.dtype).requires_grad_(one.learns and one.dtype.is_floating_point)
         flat, exchange = replace(where, dim=1, outer=1, inner=1), gather if gathers else take
-        forward = timed(lambda: exchange(x, flat, line), least=effort.least, rounds=effort.rounds).low
+        forward = timed(lambda: exchange(x, flat, line), effort).low
         if not x.requires_grad:
             return [forward, 0.0]
         root = exchange(x, flat, line)
         grad = torch.ones_like(root)
-        back = timed(lambda: torch.autograd.grad(root, x, grad, retain_graph=True), least=effort.least, rounds=effort.rounds)
+        back = timed(lambda: torch.autograd.grad(root, x, grad, retain_graph=True), effort)
         return [forward, back.less(engine_time(effort)).low]
 
     return Wanted(key, measure)
@@ -96,7 +96,7 @@ def bucketing(sizes: Sequence[tuple[int, int]], meter: Meter, threads: int) -> f
                 for tensor, added in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
                     tensor.copy_(added)
 
-            return timed(once, least=effort.least, rounds=effort.rounds).low
+            return timed(once, effort).low
 
         return Wanted({"what": "bucket", "bytes": size, "tensors": count}, measure)
 

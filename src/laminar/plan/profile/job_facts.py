@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import time
 from typing import Any, Final
@@ -17,8 +16,10 @@ from laminar.data.batches import Batches
 from laminar.model.weights import raw_bytes
 from laminar.parallel.split.prepare import some_samples
 from laminar.plan.facts import Curve, JobFacts
+from laminar.plan.our_code import our_code
 from laminar.plan.profile.loop_trial import loop_gap
 from laminar.plan.profile.meter import Meter
+from laminar.plan.profile.model_code import code_of, plain_name
 from laminar.plan.profile.noise import BATCHES, MOST, noise_scale
 from laminar.plan.profile.passes import in_training, loss_of_job, targets_of
 from laminar.plan.profile.timing import Effort, timed
@@ -41,9 +42,9 @@ def job_facts(job: Job, meter: Meter) -> JobFacts:
     about, effort = signature(job), meter.effort
     curve = step_curve(recipe, meter)
     width = next(iter(trained.values())).element_size()
-    gap = meter.one("the loop", {"what": "loop", "job": about, "batch": recipe.batch}, lambda: loop_gap(job, effort))
-    gather = meter.one("gathering samples", {"what": "gather", **_data(job)}, lambda: gather_time(job, effort))
-    noise = meter.one("gradient noise", {"what": "noise", "job": about, "weights": _weights(job)}, lambda: [noise_scale(job)])
+    loop = {"what": "loop", "job": about, "batch": recipe.batch, "code": our_code("train", "data")}
+    gap = meter.one("the loop", loop, lambda: loop_gap(job, effort))
+    gather = meter.one("gathering samples", {"what": "gather", **_data(job), "code": our_code("data")}, lambda: gather_time(job, effort))
     kept = meter.one("memory", {"what": "kept", "job": about}, lambda: kept_per_row(job))
     return JobFacts(
         layer=job.name,
@@ -61,20 +62,26 @@ def job_facts(job: Job, meter: Meter) -> JobFacts:
         step=curve,
         biggest=tuple(sorted(((name, one.nbytes) for name, one in tensors.items()), key=lambda one: -one[1])[:BIGGEST]),
         tensors=tuple(one.nbytes for name, one in tensors.items() if name in trained),
-        noise=noise[0],
     )
 
 
+def gradient_noise(job: Job, meter: Meter) -> float | None:
+    """In samples; None: it cannot be told."""
+    key = {"what": "noise", "job": signature(job), "weights": _weights(job)}
+    found: list[float | None] = meter.one("gradient noise", key, lambda: [noise_scale(job)])
+    return found[0]
+
+
 def signature(job: Job) -> str:
-    """Of all that decides how long the model takes, as far as that can be seen without running it: its modules and their code, its
-    tensors but for the numbers in them, what goes in, and the loss."""
+    """Of all that decides how long the model takes, as far as that can be seen without running it: its modules, the files their code is
+    in, its tensors but for the numbers in them, what goes in, and the loss."""
     state = hashlib.sha256()
     for top in (job.model, job.fit_route.module):
         state.update(str(top).encode())
-        for kind in sorted({type(one) for one in top.modules()}, key=lambda one: f"{one.__module__}.{one.__qualname__}"):
-            state.update(f"{kind.__module__}.{kind.__qualname__}".encode())
-            if not kind.__module__.startswith("torch."):
-                state.update(_source(kind).encode())
+        kinds = sorted({type(one) for one in top.modules()}, key=lambda one: (plain_name(one.__module__), one.__qualname__))
+        for kind in kinds:
+            state.update(f"{plain_name(kind.__module__)}.{kind.__qualname__}".encode())
+        state.update(code_of(kinds).encode())
         for name, tensor in [*top.named_parameters(), *top.named_buffers()]:
             state.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {tensor.requires_grad}".encode())
     inputs = [[list(one.shape[1:]), str(one.dtype)] for one in job.fit_route.inputs]
@@ -82,13 +89,6 @@ def signature(job: Job) -> str:
     frozen = sorted(job.frozen.paths) if job.frozen is not None else []
     state.update(json.dumps([inputs, recipe, frozen, list(job.data.train.y.shape[1:])]).encode())
     return state.hexdigest()
-
-
-def _source(kind: type) -> str:
-    try:
-        return inspect.getsource(kind)
-    except (OSError, TypeError):
-        return ""
 
 
 def _data(job: Job) -> dict[str, Any]:
@@ -115,6 +115,7 @@ def step_curve(recipe: Recipe, meter: Meter) -> Curve:
     """The optimizer's step on one flat tensor, clipping included."""
     effort = meter.effort
     key = {"what": "optimizer", "optimizer": recipe.optimizer, "settings": recipe.settings(), "clip": recipe.clip, "sizes": SIZES}
+    key["code"] = our_code("train")
 
     def measure() -> list[list[float]]:
         found = []
@@ -128,7 +129,7 @@ def step_curve(recipe: Recipe, meter: Meter) -> Curve:
                     nn.utils.clip_grad_norm_([own], recipe.clip)
                 made.step(1e-6)
 
-            found.append([size, timed(once, least=effort.least, rounds=effort.rounds).median])
+            found.append([size, timed(once, effort).median])
         return found
 
     return Curve.measured(dict(meter.one("the optimizer", key, measure)))

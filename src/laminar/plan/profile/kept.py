@@ -40,12 +40,13 @@ def default_path() -> Path:
 
 @final
 class Kept:
-    """`misses` counts what was not there and had to be measured; `notes` say what went wrong with the file."""
+    """`misses` counts what was not there and had to be measured, `disturbed` what was handed out or came in while others were busy; `notes`
+    say what went wrong with the file."""
 
     def __init__(self, path: Path | None) -> None:
         """None: nothing outlives this object."""
         self.path, self.notes = path, list[str]()
-        self.misses = 0
+        self.misses = self.disturbed = 0
         self._db = self._opened()
 
     @classmethod
@@ -58,6 +59,7 @@ class Kept:
         found = self._ask(f"SELECT value, quiet FROM {TABLE} WHERE key = ?", (_text(key),))
         if not found or not (found[0][1] or also_busy):
             return None
+        self.disturbed += not found[0][1]
         try:
             return json.loads(found[0][0])
         except ValueError:  # somebody else wrote that
@@ -71,6 +73,7 @@ class Kept:
         """All of them, or none."""
         if not some:
             return
+        self.disturbed += 0 if quiet else len(some)
         rows = [(_text(key), json.dumps(value, allow_nan=False), int(quiet), time.time()) for key, value in some]
         self._ask(
             f"INSERT INTO {TABLE} (key, value, quiet, at) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE "

@@ -86,7 +86,7 @@ def _round_trip(team: InStep, name: str, size: int) -> float:
 
 def _post(team: InStep, name: str, number: int) -> Post:
     if name == "gloo":
-        return GlooPost(team.group("post"), 1 - min(team.rank, 1), number)
+        return GlooPost(team.group("post"), 1 - min(team.rank, 1), number, ROOMS)
     room = team.sizes[-1]
     place = line_bytes(team.size) + number * post_bytes(room, ROOMS)
     team.meet()

@@ -1,4 +1,4 @@
-"""What workers and servers hand to each other: messages through a socket, and gradients that become steps."""
+"""What workers and servers of one machine hand to each other: messages, whose bytes lie in a room, and gradients that become steps."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ TOKEN: Final = "links"
 def wire(team: InStep) -> Curve:
     """From a worker to a server: packed, sent, heard, and a word back."""
     address = f"unix:{team.socket}"
-    hub = Hub(address, TOKEN, payload_limit=2 * team.sizes[-1]) if not team.rank else None
+    largest = 2 * team.sizes[-1]
+    hub = Hub(address, TOKEN, payload_limit=largest) if not team.rank else None
     team.meet()
-    link = Link(address, TOKEN, timeout=TIMEOUT) if team.rank == 1 else None
+    link = Link(address, TOKEN, timeout=TIMEOUT, room=(largest, 0)) if team.rank == 1 else None
 
     def serve() -> None:
         assert hub is not None

@@ -17,16 +17,20 @@ from laminar.core.errors import LaminarError
 from laminar.parallel.crew import Crew
 from laminar.parallel.segment import Segment
 from laminar.parallel.sync.process_group import serve_store
+from laminar.plan.budget import ENDLESS, Budget, OutOfTime
 from laminar.plan.facts import Curve, MachineFacts
+from laminar.plan.our_code import our_code
 from laminar.plan.profile.link_exchanges import segment_sizes
 from laminar.plan.profile.meter import Meter, Tell
 from laminar.plan.profile.this_machine import this_machine
 from laminar.plan.profile.timing import Effort
 
 MODULE: Final = "laminar.plan.profile.link_member"
+MEASURED_BY: Final = tuple(f"plan/profile/{name}.py" for name in ("in_step", "link_compute", "link_exchanges", "link_servers"))
 SIZES: Final = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23)  # bytes
 HOST: Final = "127.0.0.1"
 TICK: Final = 0.5  # seconds
+START: Final = 3.0  # seconds until a team has begun, where that was not measured
 PATIENCE: Final = 90.0  # seconds in which one part of them must be done
 # Where there is one core: orders of magnitude, bytes a second and seconds at least, since two processes cannot be measured there.
 ASSUMED: Final = {"memory": (1e9, 1e-4), "gloo": (3e8, 1e-3)}
@@ -62,6 +66,7 @@ def machine_facts(world: int, meter: Meter) -> MachineFacts:
         crowd={1: 1.0} | {int(count): ratio for one in raw.values() for count, ratio in one.get("crowd", {}).items()},
         hidden=first.get("hidden", 0.0),
         spread=first["spread"],
+        start=first.get("start", START) if world > 1 else 0.0,
         process_bytes=first["process_bytes"],
         **found,
     )
@@ -118,15 +123,23 @@ def _points(told: list[list[float]]) -> dict[float, float]:
     return found
 
 
+def links_known(world: int, meter: Meter) -> bool:
+    """Nothing has to be measured for teams of up to so many members."""
+    return all(meter.knows(_key(count)) for count in measured_counts(world, this_machine().cores))
+
+
+def _key(count: int) -> dict[str, Any]:
+    return {"what": "links", "members": count, "sizes": SIZES, "code": our_code("parallel", "train/optimizers.py", *MEASURED_BY)}
+
+
 def _raw(count: int, meter: Meter) -> dict[str, Any]:
     what = f"links among {count}" if count > 1 else "a process alone"
-    key = {"what": "links", "members": count, "sizes": SIZES, "form": 1}
-    found: dict[str, Any] = meter.one(what, key, lambda: measure_links(count, meter.effort, what, meter.tell))
+    found: dict[str, Any] = meter.one(what, _key(count), lambda: measure_links(count, meter.effort, what, meter.tell, meter.budget))
     return found
 
 
-def measure_links(count: int, effort: Effort, what: str, tell: Tell) -> dict[str, Any]:
-    """By so many processes. Whatever happens, none of them is left."""
+def measure_links(count: int, effort: Effort, what: str, tell: Tell, budget: Budget = ENDLESS) -> dict[str, Any]:
+    """By so many processes. Whatever happens, none of them is left. OutOfTime where that takes too long: half of it is of no use."""
     with contextlib.ExitStack() as held, tempfile.TemporaryDirectory(prefix="laminar-plan-") as folder:
         segments = [Segment.create(size) for size in segment_sizes(count, SIZES[-1])]
         for segment in segments:
@@ -145,19 +158,23 @@ def measure_links(count: int, effort: Effort, what: str, tell: Tell) -> dict[str
                 "sizes": SIZES,
             }
             crew.start(MODULE, "worker", rank, brief, files=[segment.fd for segment in segments])
-        heard = time.monotonic()
+        began = heard = time.monotonic()
+        start: float | None = None  # the first of them speaks when all have found each other
         while crew.alive:
             for said in crew.hear(TICK):
                 heard = time.monotonic()
                 if said.event is not None:
+                    start = heard - began if start is None else start
                     tell(what, said.event["behind"], said.event["of"])
                 elif said.member.done is None:
                     raise said.member.error or _lost(f"a process that measured links {said.member.how_it_ended()}")
+            if crew.alive and budget.over:
+                raise OutOfTime(what)
             if time.monotonic() - heard > PATIENCE:
                 raise _lost(f"processes that measure links have said nothing for {PATIENCE:g} s")
         found: dict[str, Any] = next(member.done for member in crew.members if member.rank == 0)
         del store
-    return found
+    return found | ({"start": start} if start is not None else {})
 
 
 def _lost(what: str) -> LaminarError:

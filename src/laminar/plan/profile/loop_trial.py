@@ -11,16 +11,22 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import torch
 from torch import Tensor, nn
 
 from laminar.data.dataset import Dataset, Split
+from laminar.parallel.split.prepare import some_samples
+from laminar.plan.profile.passes import in_training
 from laminar.plan.profile.timing import Effort
 from laminar.plan.profile.unchanged import unchanged
+from laminar.train import dtype
 from laminar.train.job import Job, Route
 from laminar.train.loop import train
 from laminar.train.snapshot import trainable
 
 STEPS: Final = 24
+SECONDS: Final = 3.0  # of all of them, about: what a loop does beside passes does not depend on the rows of a batch
+PROBE: Final = 8  # rows of a pass by which it is seen how many there is time for
 
 
 def loop_gap(job: Job, effort: Effort) -> float:
@@ -28,6 +34,7 @@ def loop_gap(job: Job, effort: Effort) -> float:
     training for some steps, in a folder of its own."""
     steps = max(4, min(STEPS, int(STEPS * effort.steps / 0.25)))
     batch = min(job.recipe.batch, max(2, len(job.data.train) // 8))  # of a few samples, too, there are to be some steps
+    batch, steps = in_time(batch, steps, _row_seconds(job))
     rows = min(len(job.data.train), steps * batch)
     marks: list[tuple[str, float]] = []
     clock = time.perf_counter
@@ -49,6 +56,23 @@ def loop_gap(job: Job, effort: Effort) -> float:
     pairs = itertools.pairwise(marks)
     gaps = [then - before for (what, before), (next_, then) in pairs if (what, next_) == ("backward", "forward")]
     return statistics.median(gaps) if gaps else 0.0
+
+
+def in_time(batch: int, steps: int, row: float) -> tuple[int, int]:
+    """Rows of a batch and steps of an epoch for which there is time, where there and back takes a row so long."""
+    batch = max(2, min(batch, int(SECONDS / (2 * steps * row))))
+    return batch, max(4, min(steps, int(SECONDS / (2 * batch * row))))
+
+
+def _row_seconds(job: Job) -> float:
+    """Of a pass there and back, about: back takes twice as long as there."""
+    inputs = some_samples(job, PROBE)
+    with unchanged(job), torch.no_grad(), dtype.autocast(job.recipe.dtype):
+        in_training(job)
+        job.fit_route.module(*inputs)
+        begin = time.perf_counter()
+        job.fit_route.module(*inputs)
+        return 3 * (time.perf_counter() - begin) / PROBE
 
 
 def _short(job: Job, rows: int, batch: int, folder: Path) -> Job:

@@ -11,6 +11,7 @@ factors are then used for its splits.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,22 +23,27 @@ import msgspec
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
+from laminar.core.figures import many
 from laminar.core.heap import keep_freed_memory
+from laminar.parallel.split.named import inside, paths_of
 from laminar.parallel.split.prepare import rules_of
 from laminar.parallel.split.rules import Rules
 from laminar.parallel.stages.branches import find_blocks
 from laminar.parallel.stages.flow import Flow
+from laminar.parallel.stages.prepare import micro_batches
+from laminar.plan.budget import Budget, OutOfTime
 from laminar.plan.facts import JobFacts, MachineFacts, ModelCost, Pass, StagesCost
 from laminar.plan.known import How
+from laminar.plan.our_code import our_code
 from laminar.plan.profile.busy import Quiet
 from laminar.plan.profile.by_modules import cost_by_modules, module_times
-from laminar.plan.profile.job_facts import job_facts, signature
+from laminar.plan.profile.job_facts import gradient_noise, job_facts, signature
 from laminar.plan.profile.kept import Kept
-from laminar.plan.profile.links import machine_facts
+from laminar.plan.profile.links import links_known, machine_facts
 from laminar.plan.profile.meter import Meter, Tell, silent
 from laminar.plan.profile.operators import Operators, last_place
 from laminar.plan.profile.passes import module_pass, program_pass
-from laminar.plan.profile.stage_costs import micro_rows, stages_cost
+from laminar.plan.profile.stage_costs import stages_cost
 from laminar.plan.profile.this_machine import this_machine, torch_version
 from laminar.plan.profile.timing import Effort
 from laminar.plan.profile.traced_job import TracedJob, rules
@@ -107,6 +113,10 @@ class Profile:
         """Is anybody else busy here?"""
         return self.meter.quiet
 
+    def within(self, budget: Budget) -> None:
+        """From now on: what is not known is OutOfTime when it is over."""
+        self.meter.budget = budget
+
     @property
     def torch_version(self) -> str:
         return torch_version()
@@ -114,27 +124,42 @@ class Profile:
     @cached_property
     def untraceable(self) -> str | None:
         """Why the model is known by its modules only."""
+        self.meter.tell("tracing the model", 0, 1)
         try:
             self._traced.training, self._traced.judging  # noqa: B018 - they are traced here
             for call in (*self._traced.training.calls, *self._traced.judging.calls):
                 call.function  # noqa: B018 - which every worker of a mesh has to find by its name: not a kernel
         except LaminarError as error:
             return error.message
+        finally:
+            self.meter.tell("tracing the model", 1, 1)
         return None
+
+    @property
+    def looked_into(self) -> bool:
+        """Is it known by now whether it can be traced? That takes its time."""
+        return "untraceable" in self.__dict__
+
+    @cached_property
+    def _signature(self) -> str:
+        return signature(self._job)
 
     @cached_property
     def _about(self) -> str:
-        parts = [signature(self._job), self._traced.digest if self.untraceable is None else ""]
+        """With what was traced, for what goes by that."""
+        parts = [self._signature, self._traced.digest if self.untraceable is None else ""]
         return digest.of_json(parts)
 
     def digest(self) -> str:
         """The same for models of which the same is known."""
-        return self._about
+        return self._signature
 
     @property
     def notes(self) -> list[str]:
         found = list(self.meter.kept.notes)
-        if self.untraceable is not None:
+        if not self.looked_into:
+            found.append("there was no time to look into the model: nothing that splits or cuts it was priced; a larger budget gives it")
+        elif self.untraceable is not None:
             found.append(
                 f"{self.untraceable}; so it is known by its modules, what is between them is one piece, and no plan splits or cuts it"
             )
@@ -142,6 +167,8 @@ class Profile:
             found.append(
                 f"{len(odd)} operators do not work by themselves, and are taken for copies of what they give: {', '.join(odd[:3])}"
             )
+        if count := self.meter.kept.disturbed:
+            found.append(f"{many(count, 'figure', 'was')} measured while other programs were at work, and may be far off")
         return found
 
     # The job and the machine
@@ -151,7 +178,20 @@ class Profile:
             self._facts = job_facts(self._job, self.meter)
         return self._facts
 
+    def noise(self) -> float | None:
+        """The gradient noise scale in samples; None: it cannot be told, or there is no time to."""
+        try:
+            return gradient_noise(self._job, self.meter)
+        except OutOfTime:
+            return None
+
+    @property
+    def knows_links(self) -> bool:
+        """Or can processes of this machine only be priced together after some have been started to measure that?"""
+        return links_known(min(2, self.cores), self.meter)
+
     def machine(self, world: int) -> MachineFacts:
+        world = max(world, min(2, self.cores))  # what is known of two is known of one
         if world not in self._machines:
             self._machines[world] = machine_facts(world, self.meter)
         return self._machines[world]
@@ -168,16 +208,22 @@ class Profile:
 
     def dimensions(self) -> list[str]:
         """Names of dimensions that its tensors have; none where nothing can be split."""
-        return sorted(self.flow().placed.names) if self.untraceable is None else []
+        return sorted(inside(self._traced.names, "")) if self.untraceable is None else []
 
-    def modules(self) -> list[str]:
-        """Those that have trained tensors of their own, and so may be split in a way of their own."""
+    def modules(self) -> dict[str, list[str]]:
+        """Those that have trained tensors of their own, and so may be split in a way of their own, with the dimensions they have."""
         if self.untraceable is not None:
-            return []
-        flow, there = self.flow(), {path for path, _ in self._job.model.named_modules() if path}
+            return {}
+        flow, there = self.flow(), set(paths_of(self._job.model))
         tensors, trained = flow.placed.traced.tensors, self._traced.trained
         found = [op.call.path for op in flow.operations if any(tensors.get(node) in trained for node in op.operands)]
-        return [path for path in dict.fromkeys(found) if path in there]
+        return {path: sorted(inside(self._traced.names, path)) for path in dict.fromkeys(found) if path in there}
+
+    def kinds(self) -> dict[str, str]:
+        """Of the modules: blocks that differ by their number alone are of one kind."""
+        named = dict(self._job.model.named_modules())
+        shapes = {path: [list(one.shape) for one in named[path].parameters()] for path in self.modules()}
+        return {path: f"{re.sub(r'[0-9]+', '#', path)} {shape}" for path, shape in shapes.items()}
 
     def branches(self) -> int:
         """Side by side, at most."""
@@ -187,7 +233,7 @@ class Profile:
 
     def whole(self, rows: int, how: How = "module", threads: int = 1) -> Pass:
         """A pass of so many rows, there and back."""
-        return self._pass(rows, "module" if self.untraceable is not None else how, threads)
+        return self._pass(rows, "module" if how == "module" or self.untraceable is not None else how, threads)
 
     def _pass(self, rows: int, how: str, threads: int = 1) -> Pass:
         job, effort = self._job, self.meter.effort
@@ -198,7 +244,8 @@ class Profile:
             placed, tensors = self.flow().placed, self._traced.tensors()
             return program_pass(job, placed, rows, effort, at={}, tensors=tensors, staged=how == "staged")
 
-        key = {"what": "pass", "how": how, "job": self._about, "rows": rows}
+        key: dict[str, Any] = {"what": "pass", "how": how, "rows": rows}
+        key |= {"job": self._signature} if how == "module" else {"job": self._about, "code": our_code("parallel/split")}
         forward, backward = self.meter.one(f"a pass of {rows} rows", key, measure, threads=threads)
         return Pass(rows, forward[0], backward[0])
 
@@ -223,9 +270,10 @@ class Profile:
         if key not in self._stages:
             job = replace(self._job, recipe=msgspec.structs.replace(self._job.recipe, batch=batch))
             self._refuse_whole()
-            training, judging = self._traced.placed(rules_of(how))
-            cost = self._cost(rules_of(how), micro_rows(how, min(batch, len(job.data.train))), staged=True)
-            self._stages[key] = stages_cost(job, how, training, judging, cost)
+            flows = self._traced.flows(rules_of(how))
+            most, _ = micro_batches(job, how, flows[0])  # what cannot be need not be measured
+            cost = self._cost(rules_of(how), most * how.parts, staged=True)
+            self._stages[key] = stages_cost(job, how, flows, cost)
         return self._stages[key]
 
     def _cost(self, wanted: Rules, rows: int, *, staged: bool) -> ModelCost:

@@ -1,15 +1,21 @@
-"""Meter: everything that is measured goes through it. What is kept is not measured again, and the rest when the machine is quiet."""
+"""Meter: everything that is measured goes through it. What is kept is not measured again, and the rest when the machine is quiet, as long
+as there is time for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from itertools import islice
+from time import perf_counter as clock
+from typing import Any, Final, NamedTuple, final
 
 from laminar.core import digest
+from laminar.plan.budget import ENDLESS, OutOfTime
 from laminar.plan.profile.busy import Quiet
 from laminar.plan.profile.kept import Kept
 from laminar.plan.profile.this_machine import this_machine, torch_version
 from laminar.plan.profile.timing import Effort, as_in_training
+
+PIECE: Final = 2.0  # seconds, after which it is asked whether somebody was busy: what was disturbed is measured again
 
 Tell = Callable[[str, int, int], None]  # what is being measured, how many of them are done, of how many
 
@@ -25,18 +31,24 @@ class Wanted(NamedTuple):
 
 @final
 class Meter:
-    """`measured` counts what was not known before."""
+    """`measured` counts what was not known before. `budget`: the time that there is, of whoever asks."""
 
     def __init__(self, kept: Kept, *, quiet: Quiet | None = None, tell: Tell = silent, effort: Effort | None = None) -> None:
         self.kept, self.quiet, self.tell, self.effort = kept, quiet or Quiet(), tell, effort or Effort()
-        self.measured = 0
+        self.measured, self.budget = 0, ENDLESS
         self._known: dict[str, Any] = {}
+
+    def knows(self, key: Mapping[str, Any], *, threads: int = 1) -> bool:
+        """It need not be measured."""
+        whole = _whole(key, threads)
+        return digest.canonical(whole).decode() in self._known or self.kept.get(whole, also_busy=self.quiet.even_if_busy) is not None
 
     def one(self, what: str, key: Mapping[str, Any], measure: Callable[[], Any], *, threads: int = 1) -> Any:
         return self.many(what, [Wanted(key, measure)], threads=threads)[0]
 
     def many(self, what: str, wanted: Sequence[Wanted], *, threads: int = 1) -> list[Any]:
-        """In the order of what is wanted; equal keys are measured once. `what`: for people."""
+        """In the order of what is wanted; equal keys are measured once. `what`: for people. OutOfTime if something is not known and there
+        is no time to measure it; what was measured until then is kept."""
         whole = [_whole(one.key, threads) for one in wanted]
         texts = [digest.canonical(key).decode() for key in whole]
         missing: dict[str, tuple[Mapping[str, Any], Callable[[], Any]]] = {}
@@ -52,19 +64,28 @@ class Meter:
         return [self._known[text] for text in texts]
 
     def _measure(self, what: str, missing: Mapping[str, tuple[Mapping[str, Any], Callable[[], Any]]], threads: int) -> None:
-        def all_of_them() -> dict[str, Any]:
-            found = dict[str, Any]()
-            with as_in_training(threads):
-                for text, (_, measure) in missing.items():
-                    self.tell(what, len(found), len(missing))
-                    found[text] = measure()
-            self.tell(what, len(found), len(missing))
-            return found
+        """Piece by piece: what somebody disturbs is little, and so is what is lost when time is over."""
+        behind = 0
+        while behind < len(missing):
+            if self.budget.over:
+                raise OutOfTime(what)
 
-        made, quiet = self.quiet.during(all_of_them)
-        self.measured += len(made)
-        self.kept.put_all([(missing[text][0], value) for text, value in made.items()], quiet=quiet)
-        self._known |= made
+            def some_of_them(begin: int = behind) -> dict[str, Any]:
+                found, until = dict[str, Any](), clock() + PIECE
+                with as_in_training(threads):
+                    for text, (_, measure) in islice(missing.items(), begin, None):
+                        if self.budget.over or (found and clock() > until):
+                            break
+                        self.tell(what, begin + len(found), len(missing))
+                        found[text] = measure()
+                return found
+
+            made, quiet = self.quiet.during(some_of_them)
+            self.measured += len(made)
+            self.kept.put_all([(missing[text][0], value) for text, value in made.items()], quiet=quiet)
+            self._known |= made
+            behind += len(made)
+        self.tell(what, behind, len(missing))
 
 
 def _whole(key: Mapping[str, Any], threads: int) -> dict[str, Any]:

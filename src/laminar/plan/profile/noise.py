@@ -10,6 +10,7 @@ and the noise scale is the second by the first. It grows while a model learns: t
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 import torch
@@ -24,6 +25,8 @@ from laminar.train.snapshot import trainable
 
 BATCHES: Final = 16
 MOST: Final = 64  # samples of a batch
+SECONDS: Final = 3.0  # after which a few batches have to do
+FEWEST: Final = 4
 
 
 def noise_scale(job: Job, batches: int = BATCHES) -> float | None:
@@ -47,7 +50,7 @@ def _gradients(job: Job, size: int, batches: int) -> tuple[float, list[Tensor], 
     """The sum of the squared norms of gradients, the sum of gradients, and how many."""
     params, loss_of, wanted = list(trainable(job.model).values()), loss_of_job(job), dtype.of_tensors(job.recipe.dtype)
     total = [torch.zeros_like(one) for one in params]
-    squares, count = 0.0, 0
+    squares, count, until = 0.0, 0, time.perf_counter() + SECONDS
     route = job.fit_route
     data, rows = job.data.train, job.data.train.x[:1].nbytes
     gathered = Batches(route.inputs, data.y, batch=size, seed=job.recipe.seed, augment=job.augment, row_bytes=rows, background=False)
@@ -66,4 +69,6 @@ def _gradients(job: Job, size: int, batches: int) -> tuple[float, list[Tensor], 
                         own += grad
                         squares += float(grad.double().square().sum())
                 count += 1
+                if count >= FEWEST and time.perf_counter() > until:
+                    return squares, total, count
     return squares, total, count

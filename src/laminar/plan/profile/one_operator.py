@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,13 +15,13 @@ from laminar.parallel.split.dims import At, Atom, alike, local_sizes, size_of, w
 from laminar.parallel.split.kernels import KERNELS, Here
 from laminar.parallel.split.line import Line
 from laminar.parallel.split.place import Operation, Placed
-from laminar.parallel.split.weight_grads import WeightGradients
+from laminar.parallel.split.weight_grads import APART, WeightGradients
+from laminar.plan.our_code import our_code
 from laminar.plan.profile.dry_line import DryLine
 from laminar.plan.profile.patterns import Pattern, laid
 from laminar.plan.profile.timing import Effort, Timing, timed
 
 Sizes = tuple[int, ...]
-APART: Final = ("linear", "convolution")  # kernels that can leave the gradients of their weights for later
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,7 @@ class Site:
             "places": [self.at[axis] for axis in self.placed.mesh] if op.facts.get("windows") and any(op.facts["windows"]) else [],
             "operands": [self.operand(op, i).to_json() for i in range(len(op.operands))],
             "gives": self.sizes(op),
+            "code": our_code("parallel/split"),
         }
 
     def time(self, op: Operation, engine: float, effort: Effort) -> dict[str, Any]:
@@ -127,7 +128,7 @@ class Site:
             return self._time(op, engine, effort)
         except Exception as error:  # whatever an operator may raise for numbers it did not expect
             rooms = [torch.empty(sizes) for sizes in self.sizes(op)]
-            written = timed(lambda: [torch.zeros_like(room) for room in rooms], least=effort.least, rounds=effort.rounds)
+            written = timed(lambda: [torch.zeros_like(room) for room in rooms], effort)
             again = written.to_json() if op.call.name in self.learns else None
             return {"forward": written.to_json(), "backward": again, "later": 0.0, "odd": f"{type(error).__name__}: {error}"}
 
@@ -145,7 +146,7 @@ class Site:
                 args = [operands[one] if isinstance(one, Value) else one for one in op.call.args]
             return run(op, here, args, operands)
 
-        forward = timed(once, least=effort.least, rounds=effort.rounds)
+        forward = timed(once, effort)
         roots = [one for one in _listed(once()) if isinstance(one, Tensor) and one.requires_grad]
         leaves = [one for node in op.operands for one in _listed(values[node]) if one.requires_grad]
         if not roots or not leaves:
@@ -172,7 +173,7 @@ class Site:
             for job in jobs:
                 job()
 
-        later = timed(do_them, least=effort.least, rounds=effort.rounds).low
+        later = timed(do_them, effort).low
         soon = _back(roots, inputs, effort, store).less(engine).low if inputs else 0.0
         return later / max(later + soon, 1e-12)
 
@@ -185,7 +186,7 @@ def _back(roots: Sequence[Tensor], leaves: Sequence[Tensor], effort: Effort, sto
         if store is not None:
             store.left()
 
-    return timed(back, least=effort.least, rounds=effort.rounds)
+    return timed(back, effort)
 
 
 def engine_time(effort: Effort) -> float:

@@ -43,7 +43,7 @@ class Operators:
         self._seen: Seen | None = None
         self._tensors = traced.tensors()
         self.odd: dict[str, str] = {}  # operators that could not be run by themselves, and why
-        self._fast: dict[Any, dict[str, Any]] = {}  # keys of operators, which take longer to make than to look up
+        self._known: dict[Any, dict[str, Any]] = {}  # times of operators: the keys of what is kept take longer to make than to look up
 
     def cost(self, placed: Placed, rows: int, *, at: At | None = None, threads: int = 1) -> ModelCost:
         """As measured, not calibrated."""
@@ -92,18 +92,23 @@ class Operators:
         )
 
     def _times(self, site: Site, threads: int) -> list[dict[str, Any]]:
-        effort = self._meter.effort
-        engine: float = self._meter.one("the backward engine", {"what": "engine"}, lambda: engine_time(effort), threads=threads)
-        wanted = [Wanted(self._key(site, i, op), _timer(site, op, engine, effort)) for i, op in enumerate(site.placed.operations)]
-        return self._meter.many("operators", wanted, threads=threads)
+        near = [self._near(site, i, op, threads) for i, op in enumerate(site.placed.operations)]
+        missing = [i for i, one in enumerate(near) if one not in self._known]
+        if missing:
+            effort = self._meter.effort
+            engine: float = self._meter.one("the backward engine", {"what": "engine"}, lambda: engine_time(effort), threads=threads)
+            operations = [site.placed.operations[i] for i in missing]
+            wanted = [Wanted(site.key(op), _timer(site, op, engine, effort)) for op in operations]
+            times = self._meter.many("operators", wanted, threads=threads)
+            self._known |= {near[i]: time for i, time in zip(missing, times, strict=True)}
+        return [self._known[one] for one in near]
 
-    def _key(self, site: Site, i: int, op: Operation) -> dict[str, Any]:
+    @staticmethod
+    def _near(site: Site, i: int, op: Operation, threads: int) -> Any:
+        """What tells it from all others of this model."""
         shapes = tuple(tuple(shape_of(dim) for dim in dims) for dims in (*op.needs, *op.gives))
         made = tuple(site.as_made(op, k) for k in range(len(op.operands)))
-        near = (i, shapes, made, op.run, op.sums, site.rows, tuple(site.placed.mesh.items()), repr(op.facts))
-        if near not in self._fast:
-            self._fast[near] = site.key(op)
-        return self._fast[near]
+        return i, shapes, made, op.run, op.sums, site.rows, tuple(site.placed.mesh.items()), repr(op.facts), threads
 
     # The loss, and what is known without measuring
 
@@ -124,9 +129,9 @@ class Operators:
             own = torch.from_numpy(y[torch.arange(sizes[0]).numpy() % len(y)])
             outputs = torch.randn(sizes, requires_grad=True)
             loss_of = make_loss(name, label_smoothing=job.recipe.label_smoothing)
-            forward = timed(lambda: loss_of(outputs, own).item(), least=effort.least, rounds=effort.rounds).low
+            forward = timed(lambda: loss_of(outputs, own).item(), effort).low
             root = loss_of(outputs, own)
-            back = timed(lambda: torch.autograd.grad(root, outputs, retain_graph=True), least=effort.least, rounds=effort.rounds).low
+            back = timed(lambda: torch.autograd.grad(root, outputs, retain_graph=True), effort).low
             return [forward, back]  # with the engine, which a whole pass starts once, too
 
         forward, backward = self._meter.one("the loss", key, measure, threads=threads)

@@ -106,7 +106,7 @@ def _forget(tensors: list[Any]) -> None:
 def _timed(there: There, after: Callable[[], None], effort: Effort) -> list[list[float]]:
     clock = time.perf_counter
     forward, backward = list[float](), list[float]()
-    until: float | None = None
+    began, warm, until = clock(), False, 0.0
     for turn in range(2 + MOST):
         begin = clock()
         loss = there()
@@ -116,11 +116,12 @@ def _timed(there: There, after: Callable[[], None], effort: Effort) -> list[list
         end = clock()
         after()
         del loss
-        if turn < 2:  # the first ones find nothing in caches, and nothing allocated
-            until = clock() + effort.steps
+        if not warm and end - began < effort.longest_pass:  # the first ones find nothing in caches, and nothing allocated
+            warm, until = turn > 0 or end - began > effort.longest_pass / 2, clock() + effort.steps
             continue
         forward.append(half - begin)
         backward.append(end - half)
-        if len(forward) >= effort.rounds and until is not None and end > until:
+        late = end - began > effort.longest_pass
+        if (len(forward) >= effort.rounds and end > until) or late:
             break
     return [Timing.of(forward).to_json(), Timing.of(backward).to_json()]

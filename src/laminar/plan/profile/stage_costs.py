@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from laminar.parallel.split.calls import Value
 from laminar.parallel.split.dims import local_sizes
 from laminar.parallel.split.place import Placed
+from laminar.parallel.stages.flow import Flow
 from laminar.parallel.stages.measure import Cost
 from laminar.parallel.stages.plan import Stage
 from laminar.parallel.stages.prepare import Prepared, Staged, in_stages
@@ -16,17 +17,12 @@ from laminar.train.job import Job
 from laminar.train.snapshot import trainable
 
 
-def micro_rows(how: Staged, batch: int) -> int:
-    """Rows of a micro-batch, of all who share it; as the executor cuts them."""
-    parts = how.parts
-    batches = how.batches(batch // parts) if hasattr(how, "batches") else 1
-    return parts * -(-batch // (parts * max(1, batches)))
-
-
-def stages_cost(job: Job, how: Staged, training: Placed, judging: Placed, cost: ModelCost) -> StagesCost:
-    """`cost`: of the operators of `training`, and the loss behind them, for the rows of one micro-batch."""
-    costs = [Cost(one.forward, one.inputs + one.weights) for one in cost.operators[: len(training.operations)]]
-    prepared = in_stages(job, how, training, judging, costs)
+def stages_cost(job: Job, how: Staged, flows: tuple[Flow, Flow], cost: ModelCost) -> StagesCost:
+    """`flows`: of training and of judging. `cost`: of the operators of training, and the loss behind them, for the rows of one
+    micro-batch."""
+    training = flows[0].placed
+    costs = [Cost(one.forward, one.inputs + one.weights, one.weights) for one in cost.operators[: len(training.operations)]]
+    prepared = in_stages(job, how, *flows, costs)
     names = trainable(job.model)
     maker = {value: number for number, stage in enumerate(prepared.fit.stages) for value in stage.gives}
     stages = tuple(_stage(number, stage, prepared, cost, names, maker) for number, stage in enumerate(prepared.fit.stages))

@@ -14,6 +14,7 @@ from typing import Any, Final
 from laminar.train import borrowed
 
 RESOLVED: Final = 20e-6  # seconds of one sample at least: what is shorter is done several times
+FEW: Final = 3  # samples of what takes long: it varies less
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,10 @@ class Effort:
     """How much time is spent on a measurement."""
 
     least: float = 4e-3  # seconds of each operator
-    rounds: int = 7  # samples of everything, at least
+    rounds: int = 7  # samples of everything, at least, unless it takes too long
+    longest: float = 0.3  # seconds of an operator, from which on few samples will do
     steps: float = 0.25  # seconds of each whole pass
+    longest_pass: float = 2.0  # and here one will do
     lines: float = 0.03  # seconds of each size of each exchange
 
 
@@ -54,17 +57,20 @@ class Timing:
         return cls(told[0], told[1], told[2], int(told[3]))
 
 
-def timed(function: Callable[[], Any], *, least: float, rounds: int) -> Timing:
+def timed(function: Callable[[], Any], effort: Effort) -> Timing:
     """Of one call, warm: what comes first is not counted."""
     clock = time.perf_counter
-    for _ in range(2):
+    began = clock()
+    function()
+    if clock() - began < effort.longest:
         function()
     begin = clock()
     function()
     once = clock() - begin
     times = max(1, int(RESOLVED / max(once, 1e-9)))
-    samples, until = list[float](), clock() + least
-    while len(samples) < rounds or clock() < until:
+    samples, now = list[float](), clock()
+    until, late = now + effort.least, now + effort.longest
+    while (len(samples) < effort.rounds and (len(samples) < FEW or clock() < late)) or clock() < until:
         begin = clock()
         for _ in range(times):
             function()

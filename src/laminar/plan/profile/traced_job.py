@@ -10,11 +10,9 @@ from typing import final
 from torch import Tensor, nn
 
 from laminar.core import digest
-from laminar.core.errors import LaminarError
-from laminar.core.nearest import did_you_mean
 from laminar.parallel.split.calls import Traced, packed
-from laminar.parallel.split.dims import ROWS
-from laminar.parallel.split.place import Placed, place
+from laminar.parallel.split.named import Names, more_names, names_of, paths_of, refuse_unknown
+from laminar.parallel.split.place import Placed, Seen, look_at, place
 from laminar.parallel.split.prepare import place_whole, some_samples
 from laminar.parallel.split.rules import Rules
 from laminar.parallel.split.trace import trace
@@ -27,6 +25,7 @@ from laminar.train.snapshot import trainable
 class TracedJob:
     def __init__(self, job: Job) -> None:
         self.job = job
+        self._flows: dict[str, tuple[Flow, Flow]] = {}
         self._names = {id(tensor): name for name, tensor in [*job.model.named_parameters(), *job.model.named_buffers()]}
 
     @cached_property
@@ -56,11 +55,18 @@ class TracedJob:
     @cached_property
     def flow(self) -> Flow:
         """Of the model as it is, nothing split."""
-        return Flow(place(self.training, Rules({})), self.trained)
+        return Flow(place(self.training, Rules({}), seen=self._seen[0]), self.trained)
 
     @cached_property
-    def judged(self) -> Flow:
-        return Flow(place(self.judging, Rules({}), self.flow.placed.layouts), self.trained)
+    def _seen(self) -> tuple[Seen, Seen]:
+        """What does not depend on rules, of training and of judging."""
+        return look_at(self.training), look_at(self.judging)
+
+    @cached_property
+    def names(self) -> Names:
+        """The dimensions of modules, those before kept features included."""
+        own = names_of(self.flow.placed)
+        return own if self.job.fit is None else more_names(own, names_of(place_whole(self.job, Rules({}))))
 
     def tensors(self) -> dict[str, Tensor]:
         """The model's own, by name; and constants of its code."""
@@ -68,34 +74,21 @@ class TracedJob:
 
     def placed(self, rules: Rules) -> tuple[Placed, Placed]:
         """As it is trained and as it is judged. L012 for rules that this model does not allow, as whoever trains it would say."""
-        training = place(self.training, rules)
-        judging = place(self.judging, rules, training.layouts)
-        self._refuse(rules, training)
+        training = place(self.training, rules, seen=self._seen[0])
+        judging = place(self.judging, rules, training.layouts, seen=self._seen[1])
+        refuse_unknown(rules, self.names, paths_of(self.job.model), training)
         return training, judging
+
+    def flows(self, rules: Rules) -> tuple[Flow, Flow]:
+        """The same, with what is found out of them; for rules that many plans have in common, and so remembered."""
+        key = repr(rules)
+        if key not in self._flows:
+            training, judging = self.placed(rules)
+            self._flows[key] = Flow(training, self.trained), Flow(judging, self.trained)
+        return self._flows[key]
 
     def _name(self, tensor: Tensor) -> str:
         return self._names[id(tensor)]
-
-    def _refuse(self, rules: Rules, training: Placed) -> None:
-        names: Mapping[str, set[int]] = training.names
-        tables = [("split", rules.split), *((f'module."{path}"', table) for path, table in rules.modules.items())]
-        if self.job.fit is not None and any(name not in names for _, table in tables for name in table):
-            names = {**names, **place_whole(self.job, rules).names}
-        for where, table in tables:
-            for name in table:
-                if name not in names:
-                    there = "; ".join(f"{one}: {_sizes(found)}" for one, found in sorted(names.items()))
-                    what = f"strategy.{where}.{name}: no tensor of this model has a dimension '{name}'"
-                    raise LaminarError("L012", what, hint=f"dimensions there are, with their sizes: {there}")
-        paths = [path for path, _ in self.job.model.named_modules() if path]
-        for path in rules.modules:
-            if path not in paths:
-                what = f'strategy.module."{path}": the model has no such module; {did_you_mean(path, paths)}'
-                raise LaminarError("L012", what, hint="laminar show --split")
-
-
-def _sizes(found: set[int]) -> str:
-    return ", ".join("rows of a batch" if size % ROWS == 0 else str(size) for size in sorted(found))
 
 
 def rules(mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]]) -> Rules:

@@ -7,7 +7,7 @@ So the ledger can correct what predictions leave out on this machine before any 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -43,19 +43,20 @@ JOBS: Final = (
 )
 
 
-def calibrate(ledger: Ledger, workers: int, *, tell: Tell, even_if_busy: bool = False) -> int:
-    """How many plans were run."""
+def calibrate(ledger: Ledger, workers: int, *, tell: Tell, even_if_busy: bool = False, only: Collection[str] = ()) -> int:
+    """How many plans were run. `only`: of these jobs; all if none are named."""
     count = 0
+    jobs = [one for one in JOBS if not only or one[0] in only]
     with tempfile.TemporaryDirectory(prefix="laminar-calibration-") as folder:
         root = Path(folder)
-        for number, (name, model, args, batch) in enumerate(JOBS):
+        for number, (name, model, args, batch) in enumerate(jobs):
             (root / "laminar.toml").write_text(STACK.format(name=name, model=model, args=args, batch=batch))
             file, store = read(root / "laminar.toml"), Store.open(root / ".laminar")
             with open_layer(file, store, name) as (job, description), Profile.open(job, even_if_busy=even_if_busy) as profile:
-                tell("calibration", number, len(JOBS))
+                tell("calibration", number, len(jobs))
                 found = plan_job(job, profile, ledger, Wishes(workers=workers, batch=batch)).found
                 for plan in best_of_each_kind(found.plans, workers):
-                    tell(f"calibration: {name}, {plan.kind}", number, len(JOBS))
+                    tell(f"calibration: {name}, {plan.kind}", number, len(jobs))
                     count += try_plan(job, description, profile, ledger, plan, calibration=True) is not None
     return count
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,20 +11,25 @@ import msgspec
 
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.figures import many
+from laminar.plan.budget import ENDLESS, Budget, OutOfTime
 from laminar.plan.candidates import Space
 from laminar.plan.desktops import Desktops, GridPrice
 from laminar.plan.explain import Turn, conclusion, turning_points
 from laminar.plan.kept_plans import By, KeptAnswer, answer
 from laminar.plan.ledger import Ledger
 from laminar.plan.machine import Machine, this_machine
+from laminar.plan.our_code import TRAINING, our_code
+from laminar.plan.plan import Plan
 from laminar.plan.price import Pricer
 from laminar.plan.profile.measure import Profile
-from laminar.plan.search import BIGGEST, Found, Search, Tell, no_room, no_time
+from laminar.plan.search import BIGGEST, Found, Inside, Search, Tell, no_room, no_time
 from laminar.plan.steps_needed import StepsModel
 from laminar.train.job import Job
 
-BUDGET: Final = 60.0  # seconds of searching
+BUDGET: Final = 60.0  # seconds of measuring and searching
 LEAST_BUDGET: Final = 0.05  # in which not even one plan has a price
+TRACED: Final = 0.012  # seconds that it takes to trace a module twice, as it is trained and as it is judged, about
+Hear = Callable[[Plan, float], None]  # the best plan so far, and the seconds that it took to find it
 PROCESS: Final = 150_000_000  # bytes that a worker takes before it has a model, at the very least
 OTHER_BATCHES: Final = (0.5, 2.0, 4.0)  # times that of the recipe
 
@@ -50,10 +55,12 @@ class Planned:
     machine: Machine
     steps: StepsModel
     notes: tuple[str, ...] = ()
+    budget: Budget = ENDLESS
 
     def turns(self) -> list[Turn]:
-        """What would change the answer."""
-        return turning_points(_elsewhere(self.pricer, self.machine), self.found.plans)
+        """What would change the answer. A grid is played anew for that, if there is time."""
+        plans = [plan for plan in self.found.plans if not (self.budget.over and plan.kind == "grid")]
+        return turning_points(_elsewhere(self.pricer, self.machine), plans) if plans[:1] == self.found.plans[:1] else []
 
     def answer(
         self, stack: str, layer: str, by: By, *, measured: Mapping[int, float], turns: Sequence[Turn] = (), chosen: int = 0
@@ -76,51 +83,67 @@ class Planned:
         )
 
 
-def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, clock: Clock = SYSTEM, tell: Tell = lambda *_: None) -> Planned:
+def plan_job(
+    job: Job,
+    profile: Profile,
+    ledger: Ledger,
+    wishes: Wishes,
+    *,
+    clock: Clock = SYSTEM,
+    tell: Tell = lambda *_: None,
+    hear: Hear = lambda *_: None,
+) -> Planned:
+    """The budget is for all of it. L015 where it was too small for any answer."""
     if not wishes.budget >= LEAST_BUDGET:  # nor is nan a time
         raise no_time(wishes.budget, 0)
     if wishes.machine is not None:
         refuse_hopeless(job, wishes.machine)
+    budget = Budget(wishes.budget, clock)
+    profile.within(budget)
+    try:
+        return _planned(job, profile, ledger, wishes, budget, tell, hear)
+    except OutOfTime:
+        raise no_time(wishes.budget, 0) from None
+
+
+def _planned(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, budget: Budget, tell: Tell, hear: Hear) -> Planned:
     samples = len(job.data.train)
     base = min(job.recipe.batch, samples)  # no batch has more rows than there are
     recipe = msgspec.structs.replace(job.recipe, batch=min(wishes.batch or base, samples))
-    facts = profile.job()
     here = this_machine(profile.machine(min(2, profile.cores)))
     machine = wishes.machine or dataclasses.replace(here, grid=wishes.desktops)
-    workers = wishes.workers or machine.cores
-    steps = StepsModel.of(facts.noise)
+    profile.job()  # without which nothing has a price; noise only changes the order
+    steps = StepsModel.same() if wishes.only_same else StepsModel.of(profile.noise())
     pricer = Pricer(
         profile,
         machine,
         steps,
         base_batch=base,
         threads=recipe.threads,
-        corrections=ledger.corrections(profile.machine_name, profile.torch_version, also_busy=profile.quiet.even_if_busy),
+        corrections=ledger.corrections(
+            profile.machine_name, profile.torch_version, our_code(*TRAINING), also_busy=profile.quiet.even_if_busy
+        ),
         grid=wishes.grid,
     )
     space = Space(
-        workers=workers,
+        workers=wishes.workers or machine.cores,
         recipe=recipe,
         samples=samples,
-        dimensions=profile.dimensions(),
         several=not machine.one_node,
-        branches=profile.branches(),
         stragglers=machine.stragglers.slow_share > 0 or machine.stragglers.spread > 0.3,
         only_same=wishes.only_same,
         **_desktops(machine.grid if wishes.grid is not None else None, profile, recipe.batch),
     )
-    batches = [] if wishes.batch is not None or wishes.only_same else _others(recipe.batch, samples)
-    search = Search(
+    found = Search(
         pricer,
         space,
-        modules=profile.modules(),
-        batches=batches,
-        budget=wishes.budget,
+        look=lambda: _look(job, profile, budget),
+        batches=[] if wishes.batch is not None or wishes.only_same else _others(recipe.batch, samples),
+        budget=budget,
         seed=wishes.seed,
-        clock=clock,
         tell=tell,
-    )
-    found = search.run()
+        hear=lambda plan: hear(plan, budget.spent),
+    ).run()
     notes = [*profile.notes, *ledger.notes]
     if machine.grid is not None and machine.grid.source:
         notes.append(f"the grid: {machine.grid.source}")
@@ -128,7 +151,14 @@ def plan_job(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, *, cloc
         notes.append(f"a step of {recipe.accumulate} batches is priced as that many steps")
     if recipe.threads is None and machine.nodes[0].cores > profile.cores:
         notes.append(f"a process is priced with {many(profile.cores, 'thread')} at most: there are no more cores here to measure it with")
-    return Planned(found, pricer, machine, steps, tuple(notes))
+    return Planned(found, pricer, machine, steps, tuple(notes), budget)
+
+
+def _look(job: Job, profile: Profile, budget: Budget) -> Inside:
+    """Into the model. A trace cannot be broken off, so it is not begun where there is too little time for it."""
+    if budget.left < TRACED * sum(1 for _ in job.model.modules()):
+        raise OutOfTime
+    return Inside(profile.dimensions(), profile.branches(), profile.modules(), profile.kinds())
 
 
 def refuse_hopeless(job: Job, machine: Machine) -> None:

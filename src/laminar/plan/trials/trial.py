@@ -21,6 +21,7 @@ from laminar.train.strategies import AnyStrategy
 STEPS: Final = 20  # at least
 SECONDS: Final = 2.0  # at least, after the first steps
 LONGEST: Final = 60.0  # seconds in all, however few steps that are
+START: Final = 4.0  # seconds until workers have begun, about
 EPOCHS: Final = 1000  # it ends by being told so
 
 
@@ -85,6 +86,11 @@ class Watch:
         if not steps:
             return Tried(batch / self._epochs[-1], 1, 0.0) if self._epochs else None
         return Tried(spent / steps / accumulate, steps, _spread([s / n for n, s in stretches]))
+
+
+def trial_seconds(step: float, workers: int) -> float:
+    """That a trial takes, about, where a step takes so long."""
+    return (START if workers > 1 else START / 4) + min(LONGEST, max(SECONDS, STEPS * step))
 
 
 def _spread(each: list[float]) -> float:
