@@ -185,12 +185,9 @@ FUNCTIONS = (
 )
 
 
-@pytest.mark.parametrize("seed", [None, 1, 2])
-@pytest.mark.parametrize("name", CASES)
-def test_what_is_found(name: str, seed: int | None) -> None:
-    case = CASES[name]
-    source = f"void kernel(int i, int n, {case.parameters}) {{ /* line 1 */\n{case.body}\n}}"
-    source = FUNCTIONS + source
+def written(case: Case) -> tuple[str, dict[str, Any]]:
+    """Its text, and what it is called with."""
+    source = FUNCTIONS + f"void kernel(int i, int n, {case.parameters}) {{ /* line 1 */\n{case.body}\n}}"
     given: dict[str, Any] = {"x": ints(*UP)}
     if "x[4][2]" in case.parameters:
         given["x"] = given["x"].reshape(4, 2)
@@ -198,6 +195,14 @@ def test_what_is_found(name: str, seed: int | None) -> None:
         given["y"] = np.zeros(N, "int32")
     elif "inout" in case.parameters:
         given["y"] = np.zeros(2 if "y[2]" in case.parameters else 1, "int32")
+    return source, given
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_found(name: str, seed: int | None) -> None:
+    case = CASES[name]
+    source, given = written(case)
     report = emulated(source, N, seed=seed, empty=case.empty, **given)
     seen = tuple(dict.fromkeys(found(report)))
     if "race" in dict(case.finds):  # what was written by then depends on the order

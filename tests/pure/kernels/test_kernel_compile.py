@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -301,3 +304,22 @@ def test_helpers_are_woken_up_for_the_second_of_two_short_jobs(monkeypatch: pyte
     assert not roused
     made.nobody(1)
     assert roused == [1]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Others have to get there; never, if they are not right."""
+    ends = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < ends
+        os.sched_yield()
+
+
+def test_a_helper_sleeps_until_it_is_called_and_may_go_anywhere_then() -> None:
+    made = Pool()
+    for _ in range(3):
+        made.rouse(1)
+        until(lambda: made._board.asleep == 1)
+        assert made._board.awake == 0 and len(made._threads) == 1
+    if hasattr(os, "sched_getaffinity"):
+        until(lambda: os.sched_getaffinity(made._threads[0]) == os.sched_getaffinity(0))
+    assert made._board.rung >= 2  # the first time it may not have been asleep yet

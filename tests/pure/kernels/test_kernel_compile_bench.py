@@ -41,3 +41,12 @@ def test_what_is_missing_is_told(file: Path, param: list[str], instances: int | 
     with pytest.raises(LaminarError, match=said) as raised:
         kernel_bench.run(file, param, instances=instances, rounds=1)
     assert raised.value.code == "L702"
+
+
+@pytest.mark.parametrize("barrier", ["barrier();", ""])
+def test_kernels_with_barriers_and_shared_arrays_are_timed(barrier: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = f"shared float t[64]; t[i] = x[i]; {barrier} y[i] = t[{'n - 1 - i' if barrier else 'i'}];"
+    file.write_text(f"void kernel(int i, int n, const float x[n], float y[n]) {{ {body} }}")
+    kernel_bench.run(file, instances=64, rounds=1, json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert found["plan"].startswith("2 phases: ") == bool(barrier) and len(found["ways"]) == 3

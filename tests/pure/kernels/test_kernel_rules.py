@@ -40,7 +40,14 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "blocks without end": (body("{" * 3000 + "}" * 3000), "K01", 2, 3002, "too deeply"),
     "a sum without end": (body(f"y[i] = {'x[i] + ' * 2000}1;"), "K01", 2, 10, "more than 128 operators"),
     "choices without end": (body(f"y[i] = {'i ? 1 : ' * 200}2;"), "K01", 2, 1026, "more than 128 operators"),
-    "C++: a class": ("class A {};", "K01", 1, 1, "not C"),
+    "C++: a class": ("class A {};", "K01", 1, 1, "`class`"),
+    "C++: a template": ("template <class T> void kernel(int i, int n) {}", "K01", 1, 1, "`template`"),
+    "C++: linkage": ('extern "C" void kernel(int i, int n) {}', "K01", 1, 8, '`extern "C"`'),
+    "CUDA": ("__global__ void kernel(int i, int n) {}", "K01", 1, 1, "`__global__`"),
+    "OpenCL": ("__kernel void kernel(int i, int n) {}", "K01", 1, 1, "`__kernel`"),
+    "typeof": (body("typeof(i) k = 1;"), "K01", 2, 3, "`typeof`"),
+    "an attribute after a name": (body("int k __attribute__((unused)) = 1;"), "K01", 2, 9, "`__attribute__`"),
+    "digits in groups": (body("y[i] = 1'000;"), "K01", 2, 10, "1'000 is no number"),
     "C++: a reference": ("void kernel(int i, int n, float &y) {}", "K01", 1, 33, "unexpected `&`"),
     "C++: a range": (body("for (auto a : x) {}"), "K01", 2, 13, "missing type"),
     "OpenCL: vectors": (body("float4 a;"), "K03", 2, 10, "there is no type `float4`"),
@@ -48,6 +55,11 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "any number of arguments": ("void kernel(int i, int n, ...) {}", "K01", 1, 6, "any number of arguments"),
     "auto": (body("auto int a = 1;"), "K01", 2, 12, "`auto`"),
     "register": (body("register int a = 1;"), "K01", 2, 16, "`register`"),
+    "register at a function's parameter": ("float f(register float a) { return a; }\n" + body("y[i] = f(1);"), "K01", 1, 24, "`register`"),
+    "register at the kernel's parameter": ("void kernel(int i, int n, register float a) {}", "K01", 1, 42, "`register`"),
+    "inline at a variable": (body("inline int a = 1;"), "K01", 2, 14, "`inline`"),
+    "_Noreturn": ("_Noreturn void f(void) {}\n" + body(""), "K01", 1, 16, "`_Noreturn`"),
+    "a function of elsewhere": ("extern float f(float a);\n" + body(""), "K01", 1, 14, "`extern`"),
     "a compound literal": (body("y[i] = (int){1};"), "K01", 2, 10, "an array as a value"),
     "_Generic": (body("y[i] = _Generic(i, int: 1);"), "K01", 2, 10, "_Generic"),
     "_Static_assert": (body('_Static_assert(1, "a");'), "K01", 2, 3, "_Static_assert"),
@@ -91,6 +103,8 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "an unsigned number": (body("y[i] = 1u;"), "K03", 2, 10, "unsigned"),
     "a long double number": (body("y[i] = 1.0L;"), "K03", 2, 10, "long double"),
     "a number of 67 bits": (body("y[i] = 99999999999999999999;"), "K03", 2, 10, "64 bits"),
+    "a volatile result": ("volatile float f(void) { return 1; }\n" + body(""), "K03", 1, 16, "`volatile`"),
+    "restrict at a number": (body("int restrict a = 1;"), "K03", 2, 16, "`restrict`"),
     "volatile": (body("volatile int a = 1;"), "K03", 2, 16, "`volatile`"),
     "_Atomic": (body("_Atomic int a;"), "K03", 2, 15, "`_Atomic`"),
     "_Alignas": (body("_Alignas(16) int a;"), "K03", 2, 20, "`_Alignas`"),
@@ -139,6 +153,7 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "one that nobody calls": ("int f(int a) { return f(a - 1); }\n" + body(""), "K06", 1, 23, "calls itself"),
     "the kernel calls itself": (body("kernel(i, n, x, y);"), "K06", 2, 3, "calls itself"),
     # memory
+    "malloc for a pointer": (body("float *p = malloc(4);"), "K07", 2, 14, "`malloc`"),
     "malloc": (body("malloc(4);"), "K07", 2, 3, "`malloc`"),
     "free": (body("free(x);"), "K07", 2, 3, "`free`"),
     # control
@@ -166,6 +181,11 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     # names
     "not declared": (body("y[i] = q;"), "K11", 2, 10, "`q` is not declared"),
     "declared twice": (body("int a; int a;"), "K11", 2, 14, "twice"),
+    "a name of a parameter": (body("int i = 3;"), "K11", 2, 7, "`i` is declared twice"),
+    "a name of an array": (body("float x = 3;"), "K11", 2, 9, "`x` is declared twice"),
+    "a name of a function's parameter": ("int f(int a) { int a = 1; return a; }\n" + body(""), "K11", 1, 20, "`a` is declared twice"),
+    "declared twice around a return": (body("int a = 1; if (i) return;\n  int a = 2;"), "K11", 3, 7, "first in line 2"),
+    "a parameter's name after a return": (body("if (i) return;\n  int n = 2;"), "K11", 3, 7, "`n` is declared twice"),
     "two functions of a name": ("void f(void) {}\nvoid f(void) {}\n" + body(""), "K11", 2, 6, "twice"),
     "two parameters of a name": ("void kernel(int i, int i) {}", "K11", 1, 24, "twice"),
     "of a block that has ended": (body("{ int a = 1; } y[i] = a;"), "K11", 2, 25, "`a` is not declared"),
@@ -183,6 +203,8 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "a value of a function without one": ("void f(void) {}\n" + body("y[i] = f();"), "K12", 3, 10, "no value"),
     "too many arguments": (F + body("y[i] = f(1, 2);"), "K12", 3, 10, "takes 1 argument"),
     "too few arguments": (body("y[i] = sinf();"), "K12", 2, 10, "takes 1 argument"),
+    "a function that gives an array": ("float f(float a)[3] { return a; }\n" + body(""), "K12", 1, 7, "gives an array"),
+    "declared with other types": ("float f(int a);\n" + F + body(""), "K12", 2, 7, "other types than in line 1"),
     "a value is returned by none": ("void f(void) { return 1; }\n" + body("f();"), "K12", 1, 16, "returns one"),
     "nothing is returned": ("int f(void) { return; }\n" + body("f();"), "K12", 1, 15, "returns nothing"),
     "a number for an array": ("float f(float a[3]) { return a[0]; }\n" + body("y[i] = f(1);"), "K12", 3, 12, "is an array"),
@@ -204,6 +226,7 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "no size": (body("int a[];"), "K13", 2, 7, "no size"),
     "a size that is a float": (body("int a[1.5];"), "K13", 2, 9, "whole number"),
     "a parameter without size": ("void kernel(int i, int n, float y[]) {}", "K13", 1, 33, "no size"),
+    "a size that is promised": ("void kernel(int i, int n, float y[static 4]) {}", "K13", 1, 33, "`static` within the brackets"),
     "a size of *": ("void kernel(int i, int n, float y[*]) {}", "K13", 1, 33, "`[*]`"),
     "a size by a choice": ("void kernel(int i, int n, float y[n > 2 ? n : 2]) {}", "K13", 1, 35, "more than + - * / %"),
     "a size from memory": ("void kernel(int i, int n, const int m[2], float y[m[0]]) {}", "K13", 1, 51, "size of `y`"),
@@ -277,6 +300,17 @@ def test_a_broken_rule_is_named_with_its_place(name: str) -> None:
 def test_every_rule_has_a_case() -> None:
     """K16 is about what instances do, and told by the analysis: tests of it are there."""
     assert {rule for _, rule, _, _, _ in BAD.values()} == set(RULES) - {"K16"}
+
+
+def test_names_of_inner_blocks_hide_others() -> None:
+    """And `static` and `inline` before a function are there for C compilers."""
+    inner = "if (n > 3) { int i = 2; y[0] = i; } for (int n = 0; n < 2; n++) { int n = 3; y[1] = n; }"
+    functions = f"static inline {F}static float g(float a);\nstatic float g(float a) {{ return f(a); }}\n"
+    read_kernel(functions + body(f"y[i] = g(x[i]); {inner}"))
+
+
+def test_lines_that_go_on() -> None:
+    assert read_kernel(body("y[i] = \\\n  x[i];")).body[0].at == (2, 3)
 
 
 def test_the_caret_stands_below_the_place() -> None:

@@ -106,6 +106,16 @@ def test_another_number_of_instances_has_its_own_gradient() -> None:
     assert [[one.by_element for one in found] for found in by_element if isinstance(found, tuple)] == [[True, True], [False]]
 
 
+def test_parameters_may_have_the_names_that_adjoints_use() -> None:
+    text = (
+        double(MATMUL)
+        .replace("int i, int n,", "int element, int elements,")
+        .replace("i / p", "element / p")
+        .replace("i % p", "element % p")
+    )
+    assert torch.autograd.gradcheck(made(text), inputs((3, 4), (4, 2)))
+
+
 def test_gradients_repeat_exactly() -> None:
     kernel, x, weight, bias = made(CONVOLUTION), torch.randn(8, 2, 8, 8), torch.randn(16, 2, 3, 3), torch.randn(16)
     grads = []
@@ -167,12 +177,40 @@ def test_a_kernel_without_a_derivative_can_be_called() -> None:
     assert caught.value.code == "L705"
 
 
-def test_the_gradient_of_a_gradient_is_refused() -> None:
+@pytest.mark.parametrize("name", ["softmax", "matmul", "convolution", "changed in place"])
+def test_gradgradcheck(name: str) -> None:
+    text, shapes, values = CASES[name]
+    kernel = made(double(text), f"{name}.c")
+    assert torch.autograd.gradgradcheck(lambda *given: kernel(*given, **values), inputs(*shapes))
+
+
+def test_gradients_of_gradients_of_values_and_of_adjoints_by_hand() -> None:
+    swish = "void kernel(int i, int n, double s, const double x[n], double y[n]) { y[i] = x[i] / (1 + exp(-s * x[i])); }"
+    kernel, (x, s) = made(swish), inputs((4,), ())
+    assert torch.autograd.gradgradcheck(lambda a, b: kernel(a, s=b), (x, s))
+    sigmoid = made(BY_HAND.replace("NAME", "kernel_backward").replace("FACTOR", "1"))
+    assert torch.autograd.gradgradcheck(sigmoid, (x,))
+    (first,) = torch.autograd.grad(sigmoid(x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x, create_graph=True)
+    (third,) = torch.autograd.grad(second.sum(), x)
+    y = torch.sigmoid(x.detach())
+    torch.testing.assert_close(third, y * (1 - y) * (1 - 6 * y + 6 * y * y))
+
+
+def test_the_gradient_of_a_gradient_that_cannot_be_derived_is_refused() -> None:
+    text = """void kernel(int i, int n, const double x[n], double y[n]) { y[i] = x[i]; }
+    void kernel_backward(int i, int n, const double x[n], const double grad_y[n], double grad_x[n]) {
+        double v = grad_y[i];
+        while (v > 1) v = v / 2;
+        grad_x[i] = v;
+    }"""
     (x,) = inputs((3,))
-    (first,) = torch.autograd.grad(made(double(SOFTMAX))(x[None]).square().sum(), x, create_graph=True)
-    with pytest.raises(LaminarError, match="the gradient of a kernel's gradient") as caught:
+    (first,) = torch.autograd.grad(made(text, "k.c")(x).square().sum(), x, create_graph=True)
+    with pytest.raises(
+        LaminarError, match=r"the gradient of a kernel's gradient: k.c \(derived\):4:9: no gradient can be derived"
+    ) as caught:
         first.sum().backward()
-    assert caught.value.code == "L705"
+    assert caught.value.code == "L705" and "create_graph" in (caught.value.hint or "")
 
 
 class Net(nn.Module):

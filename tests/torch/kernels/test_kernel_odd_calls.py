@@ -110,3 +110,9 @@ def test_a_failure_within_a_circuit_names_the_file_and_the_array(monkeypatch: py
             long(torch.ones(4), bad)
     finally:
         torch.set_num_threads(threads)
+
+
+def test_a_shared_array_without_a_barrier() -> None:
+    text = "void kernel(int i, int n, const float x[n], float y[n]) { shared float t[8]; t[i] = x[i]; y[i] = t[i]; }"
+    x = torch.randn(8)
+    assert torch.equal(laminar.kernel("k.c", source=text)(x), x)

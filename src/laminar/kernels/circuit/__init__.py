@@ -10,7 +10,7 @@ Read in this order:
     schedule.py, guess.py       which are ready; when one is begun on a guess, and what that brought
     issue.py, pool.py, run.py   tasks in the order of the program; threads; `run_circuit`
     edges.py, report.py, picture.py   for people
-    phases.py                   kernels with barriers as kernels without
+    phases.py, native_phases.py kernels with barriers as kernels without; as native code; counted_phases.py: with counters
 
 Not here: how one function is run (compile, emulate); threads for many instances of one function (compile).
 """

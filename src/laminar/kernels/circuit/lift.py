@@ -6,7 +6,7 @@ from collections.abc import Set
 from dataclasses import replace
 
 from laminar.kernels.language.rewrite import Rewrite
-from laminar.kernels.language.tree import Atomic, Block, Declare, Expression, Kernel, Load, Object, Parameter, Read, Statement, Store
+from laminar.kernels.language.tree import Added, Atomic, Block, Declare, Expression, Kernel, Load, Object, Parameter, Read, Statement, Store
 
 
 def lifted(kernel: Kernel, objects: Set[Object]) -> Kernel:
@@ -35,7 +35,7 @@ def free_name(name: str, taken: set[str]) -> str:
 class _Lift(Rewrite):
     def __init__(self, kernel: Kernel, made: dict[Object, Object]) -> None:
         self.made = made
-        self.instance = Read(kernel.instance.at, kernel.instance)
+        self.instance = Read(Added(*kernel.instance.at), kernel.instance)
 
     def statement(self, one: Statement) -> Block:
         if isinstance(one, Declare) and one.what in self.made:

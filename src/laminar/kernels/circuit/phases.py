@@ -21,8 +21,10 @@ from laminar.kernels.analyse.barriers import check_barriers
 from laminar.kernels.analyse.live import live_at_barriers
 from laminar.kernels.arguments import DTYPES, Array, Value, shape_of
 from laminar.kernels.circuit.lift import free_name, lifted
+from laminar.kernels.compile.native import waits
 from laminar.kernels.language.rewrite import Rewrite
 from laminar.kernels.language.tree import (
+    Added,
     Assign,
     At,
     Atomic,
@@ -58,13 +60,15 @@ Run: TypeAlias = Callable[[Kernel, dict[str, Array], Mapping[str, Value], int], 
 @dataclass(frozen=True)
 class Plan:
     """The first phase runs first; then the one whose number is in the array `next`, until it is END. `barriers`: where each phase but the
-    first begins. `added`: arrays that the phases have beyond the kernel's own, that start as zeros."""
+    first begins. `added`: arrays that the phases have beyond the kernel's own, that start as zeros; of these, `values`: those of variables,
+    by name, which are written before they are read."""
 
     kernel: Kernel
     phases: tuple[Kernel, ...]
     barriers: tuple[At, ...]
     added: tuple[Object, ...]
     next: str
+    values: frozenset[str] = frozenset()
 
     @property
     def after(self) -> dict[int, frozenset[int]]:
@@ -77,8 +81,8 @@ class Plan:
 
 
 def phases(kernel: Kernel) -> Plan:
-    """Raises KernelError (K16) if not all instances reach a barrier. Of a kernel without barriers it is the only phase."""
-    if not any(isinstance(one, Barrier) for one in statements(kernel.body)):
+    """Raises KernelError (K16) if not all instances reach a barrier. A kernel without barriers and shared arrays is the only phase."""
+    if not waits(kernel):
         return Plan(kernel, (kernel,), (), (), "")
     check_barriers(kernel)
     kept = {one for live in live_at_barriers(kernel).values() for one in live if isinstance(one, Object)}
@@ -88,7 +92,8 @@ def phases(kernel: Kernel) -> Plan:
     every = tuple(made.phase(number, block) for number, block in enumerate(first))
     own = {one.name for one in kernel.arrays}
     added = tuple(one.of for one in every[0].arrays if one.name not in own and isinstance(one.of, Object))
-    return Plan(kernel, every, tuple(one.at for one in made.barriers), added, made.next.name)
+    names = frozenset(one.name for one in (*made.kept.values(), made.next))
+    return Plan(kernel, every, tuple(one.at for one in made.barriers), added, made.next.name, names)
 
 
 def run_plan(plan: Plan, run: Run, arrays: Mapping[str, Array], values: Mapping[str, Value], count: int) -> None:
@@ -178,7 +183,7 @@ class _Phases:
 
     def _round(self, one: Loop, barrier: Barrier) -> Block:
         """The loop, with a first round that begins behind the barrier."""
-        at = one.at
+        at = Added(*one.at)
         first = Variable("resumed", "bool", at)
         read, off = Read(at, first), Assign(at, first, Constant(at, "bool", False))
         begin = (Declare(at, first), Assign(at, first, Constant(at, "bool", True)))
@@ -201,7 +206,8 @@ class _Phases:
     # what a phase is
 
     def phase(self, number: int, block: Block) -> Kernel:
-        kernel, at, index = self.kernel, self.kernel.count.at, self._index(self.kernel.count.at)
+        kernel, at = self.kernel, Added(*self.kernel.count.at)
+        index = self._index(at)
         live = self.live[id(self.barriers[number - 1])] if number else []
         body = self._ended(block, tail=True)
         if any(isinstance(one, Leave) and one.number == self.scope for one in statements(body)):
@@ -240,8 +246,9 @@ class _Phases:
             last = tail and number == len(block) - 1
             match one:
                 case Barrier():
-                    made += [Store(one.at, self.kept[each], self._index(one.at), Read(one.at, each)) for each in self.live[id(one)]]
-                    made.append(self._says(one.at, self.number[id(one)]))
+                    at = Added(*one.at)
+                    made += [Store(at, self.kept[each], self._index(at), Read(at, each)) for each in self.live[id(one)]]
+                    made.append(self._says(at, self.number[id(one)]))
                     if not tail:
                         made.append(Leave(one.at, self.scope))
                     return tuple(made)

@@ -6,12 +6,13 @@ from laminar.kernels.compile import arithmetic
 from laminar.kernels.compile.assembly import Word, number
 from laminar.kernels.compile.body import Body
 from laminar.kernels.compile.grid import Value, cell, scalar
-from laminar.kernels.compile.memory import Element, element, present
+from laminar.kernels.compile.memory import Element, element, present, watch_filled
 from laminar.kernels.language.tree import Atomic
 
 
 def changed(body: Body, node: Atomic, index: tuple[Value, ...], value: Value) -> None:
     at = element(body, node, index)
+    watch_filled(body, node, at)
     code, shape = body.code, body.shape
     bits = shape.bits
     everybody = body.taking_part() or scalar("bool", number("i1", 1))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from laminar.core.errors import LaminarError
 from laminar.kernels.arguments import DTYPES, shape_of
-from laminar.kernels.compile.native import Native, Options, compiled
+from laminar.kernels.compile.native import Options, compiled
 from laminar.kernels.language.tree import Kernel, Object, Variable
 
 
@@ -38,16 +39,32 @@ def random_arrays(kernel: Kernel, values: Mapping[str, Any], count: int, given: 
     return made
 
 
-def in_turns(ways: Mapping[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each; the first round of each does not count."""
+def in_turns(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each; the first round of each does not count. Who comes after whom is drawn anew in each round: one leaves memory to the
+    next that it has in its cache, another does not."""
     found: dict[str, list[float]] = {name: [] for name in ways}
+    order, drawn = list(ways), random.Random(0)
     for number in range(rounds + 1):
-        for name, way in ways.items():
+        drawn.shuffle(order)
+        for name in order:
+            way = ways[name]
             start = time.perf_counter()
             way()
             if number:
                 found[name].append(time.perf_counter() - start)
     return found
+
+
+class Runs(Protocol):
+    """Native code of a kernel: Native, or phases of one with barriers (circuit/native_phases.py)."""
+
+    @property
+    def independent(self) -> bool: ...
+
+    @property
+    def described(self) -> str: ...
+
+    def run(self, arrays: Sequence[np.ndarray[Any, Any]], values: Sequence[Any], count: int, threads: int = 1) -> None: ...
 
 
 def benched(
@@ -60,20 +77,21 @@ def benched(
     rounds: int,
     file: str = "kernel.c",
     others: Callable[[list[np.ndarray[Any, Any]]], Mapping[str, Callable[[], None]]] = lambda _: {},
+    made: Callable[..., Runs] = compiled,
 ) -> dict[str, Any]:
-    """As `laminar kernel bench --json` has it. `others`: more ways, of the same arrays."""
+    """As `laminar kernel bench --json` has it. `others`: more ways, of the same arrays. `made`: native code of a kernel, with options."""
     arrays = random_arrays(kernel, values, count, given, file)
     numbers = [values[one.name] for one in kernel.values]
     start = time.perf_counter()
-    native = compiled(kernel, Options(cached=False), file=file)
+    native = made(kernel, Options(cached=False), file=file)
     first = time.perf_counter()
-    compiled(kernel, file=file)
+    made(kernel, file=file)
     second = time.perf_counter()
-    compiled(kernel, file=file)
+    made(kernel, file=file)
     third = time.perf_counter()
-    scalar = compiled(kernel, Options(lanes=False), file=file)
+    scalar = made(kernel, Options(lanes=False), file=file)
 
-    def way(which: Native, many: int) -> Callable[[], None]:
+    def way(which: Runs, many: int) -> Callable[[], None]:
         return lambda: which.run(arrays, numbers, count, many)
 
     ways = {"one instance after another": way(scalar, 1), "lanes": way(native, 1)}
@@ -81,12 +99,11 @@ def benched(
         ways[f"lanes, {threads} threads"] = way(native, threads)
     times = in_turns({**ways, **others(arrays)}, rounds)
     slowest = statistics.median(times["one instance after another"])
-    plan = native.plan
     return {
         "instances": count,
         "compile_ms": (first - start) * 1e3,
         "cached_ms": min(third - second, second - first) * 1e3,
-        "plan": "one instance after another" if plan is None else plan.text,
+        "plan": native.described,
         "independent": native.independent,
         "ways": [
             {

@@ -11,12 +11,14 @@ import os
 import platform
 from typing import Final
 
+from laminar.core import futex
 from laminar.kernels.compile.assembly import Code, Module, Word, number
 
 CLAIM: Final = "claim"
 PATIENCE: Final = 32  # looks before another one gets the processor
 PAUSES: Final = 4
 MOST: Final = 64
+CPUS: Final = 1024  # that glibc's sets of processors have room for
 DONE, FAILED, BUSY, ASLEEP, UNHELPED = range(5)  # what became of a job; the last: it was done, and nobody joined
 
 
@@ -49,7 +51,8 @@ class Job(ctypes.Structure):
 
 class Board(ctypes.Structure):
     """Where work is posted, a job at a time. `seats`: helpers that may still join; `done`: those that joined and are through; `limit`:
-    instances from here on need not be run, because one has failed; `busy`: somebody's job is here; `awake`: helpers that look out for one.
+    instances from here on need not be run, because one has failed; `busy`: somebody's job is here; `awake`: helpers that look out for one;
+    `asleep`: those that do not, and that nobody has called yet; `rung`: what they sleep on, counts calls.
     Then what is known of the job."""
 
     _fields_ = [
@@ -59,7 +62,8 @@ class Board(ctypes.Structure):
         ("limit", ctypes.c_int64),
         ("busy", ctypes.c_int64),
         ("awake", ctypes.c_int64),
-        ("unused", ctypes.c_int64 * 2),
+        ("asleep", ctypes.c_int64),
+        ("rung", ctypes.c_int64),
         ("claim", ctypes.c_int64),
         ("chunk", ctypes.c_int64),
         ("count", ctypes.c_int64),
@@ -67,6 +71,7 @@ class Board(ctypes.Structure):
         ("values", ctypes.c_int64),
         ("parts", ctypes.c_int64),  # that take part, and ranges
         ("more", ctypes.c_int64 * 2),
+        ("allowed", ctypes.c_uint64 * (CPUS // 64)),  # processors
         ("ranges", Range * MOST),
         ("status", Status * MOST),  # of each
     ]
@@ -127,10 +132,11 @@ def write_claim(module: Module, run: str) -> None:
 
 
 def text() -> str:
-    """LLVM's, of `serve` and `lead`."""
+    """LLVM's, of `serve`, `lead` and `ring`."""
     module = Module()
     _write_serve(module)
     _write_lead(module)
+    _write_ring(module)
     return str(module)
 
 
@@ -141,14 +147,15 @@ def _take_part(code: Code, board: Word, seat: Word) -> None:
 
 def _write_serve(module: Module) -> None:
     """`int64 serve(Board*, int64 seen, int64 looks)`: take part in what is newer than `seen`, until there is nothing for so many looks;
-    gives the newest that was seen."""
+    then sleep until somebody calls. Where the system has nothing to sleep on, it gives the newest that was seen."""
     board, seen, looks = Word("%board", "ptr"), Word("%seen", "i64"), Word("%looks", "i64")
     code = Code(module, "serve", [(board, ""), (seen, ""), (looks, "")], "i64", "nounwind")
     left, known = code.room("i64"), code.room("i64")
     code.store(looks, left)
     code.store(seen, known)
+    again, wait, late, come, join, awake = (code.fresh(word) for word in ("again", "wait", "late", "come", "join", "awake"))
+    code.label(awake)
     code.op(f"atomicrmw add {_place(code, board, 'awake')}, i64 1 monotonic", "i64")
-    again, wait, late, come, join = (code.fresh(word) for word in ("again", "wait", "late", "come", "join"))
     code.label(again)
     now = code.op(f"load atomic i64, {_place(code, board, 'posted')} acquire, align 8", "i64")
     code.branch(code.compare("ne", now, code.load("i64", known)), come, wait)
@@ -159,7 +166,12 @@ def _write_serve(module: Module) -> None:
     code.branch(code.compare("sgt", fewer, number("i64", 0)), again, late)
     code.label(late)
     code.op(f"atomicrmw sub {_place(code, board, 'awake')}, i64 1 monotonic", "i64")
-    code.give(code.load("i64", known))
+    if futex.NUMBER:
+        _sleep(code, board)
+        code.store(looks, left)
+        code.jump(awake)
+    else:
+        code.give(code.load("i64", known))
     code.label(come)
     code.store(now, known)
     code.store(looks, left)
@@ -235,6 +247,37 @@ def _write_lead(module: Module) -> None:
     code.emit(f"store atomic i64 0, {busy} release, align 8")
     helped = code.compare("sgt", joined, number("i64", 0))
     code.give(code.select(helped, number("i32", DONE), number("i32", UNHELPED)))
+    code.finish()
+
+
+def _sleep(code: Code, board: Word) -> None:
+    """Until somebody calls. Not in Python: whoever wakes up there waits for its lock, which a caller of many short jobs hardly ever leaves
+    for as long as it takes to wake up. Wakes up where the caller is not (pool.py), and may go anywhere from there."""
+    rung = _place(code, board, "rung")
+    before = code.op(f"load atomic i64, {rung} acquire, align 8", "i64")
+    code.op(f"atomicrmw add {_place(code, board, 'asleep')}, i64 1 seq_cst", "i64")
+    again, called = code.fresh("again"), code.fresh("called")
+    code.label(again)
+    given = [number("i64", futex.NUMBER), rung, number("i64", futex.WAIT | futex.PRIVATE), before, *[number("i64", 0)] * 3]
+    code.call("syscall", "i64", given)
+    now = code.op(f"load atomic i64, {rung} acquire, align 8", "i64")
+    code.branch(code.compare("eq", now, before), again, called)
+    code.label(called)
+    code.call("sched_setaffinity", "i32", [number("i32", 0), number("i64", CPUS // 8), _place(code, board, "allowed")])
+
+
+def _write_ring(module: Module) -> None:
+    """`int64 ring(Board*, int64 most)`: call so many of those that are asleep, one caller at a time; gives how many."""
+    board, most = Word("%board", "ptr"), Word("%most", "i64")
+    code = Code(module, "ring", [(board, ""), (most, "")], "i64", "nounwind")
+    asleep, rung = (_place(code, board, name) for name in ("asleep", "rung"))
+    called = code.intrinsic("smin", code.op(f"load atomic i64, {asleep} monotonic, align 8", "i64"), most)
+    code.op(f"atomicrmw sub {asleep}, {called} seq_cst", "i64")
+    code.op(f"atomicrmw add {rung}, i64 1 seq_cst", "i64")
+    if futex.NUMBER:
+        given = [number("i64", futex.NUMBER), rung, number("i64", futex.WAKE | futex.PRIVATE), called, *[number("i64", 0)] * 3]
+        code.call("syscall", "i64", given)
+    code.give(called)
     code.finish()
 
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from laminar.kernels.compile.assembly import KINDS, Code, Word, number, wide
 from laminar.kernels.compile.differs import Differs, Kind
 from laminar.kernels.compile.grid import LANES, ROWS, Shape, Value, base, cell, each, scalar, spread
 from laminar.kernels.compile.regions import Key, Regions
 from laminar.kernels.compile.space import Digit
-from laminar.kernels.language.tree import At, Kernel, Object, Store, Type, Variable
+from laminar.kernels.language.tree import At, Atomic, Kernel, Load, Object, Store, Type, Variable
 
 FAIL: Final = "own.fail"
 OUTSIDE: Final = 1  # kinds of failure, in the status
 ENDLESS: Final = 2
 DIVIDED: Final = 3  # what only code with counters looks for
 RACE: Final = 4
+UNSET: Final = 5
 ALL: Final = Digit((), None)
+
+
+Access: TypeAlias = Load | Store | Atomic
 
 
 @dataclass(frozen=True)
@@ -70,15 +74,20 @@ class Around:
 
 @dataclass(frozen=True)
 class Counters:
-    """How often each region ran, while the function runs. `present`: how many rows are there, if some may not be. `shadows`: of arrays
-    over whose elements instances may meet: who wrote each last, who read it last, and who before that. `rounds`: that a loop which may
-    have no end may take."""
+    """How often each region ran, while the function runs, and what watch.py says. `races`: who was at the elements of an array; `filled`:
+    which elements have a value. `present`: how many rows are there, if some may not be. `records`: where the elements go that instances
+    look at, with `record` words for each place of the text."""
 
     regions: Regions
     places: tuple[Word, ...]
-    shadows: dict[Object, tuple[Word, ...]]
+    races: dict[Object, tuple[Literal["once", "few", "owner"], Word]]
+    quiet: frozenset[int]
+    filled: dict[Object, Word]
+    unsure: frozenset[int]
     rounds: int
-    present: Word | None = None
+    present: Word | None
+    records: Word | None
+    record: int
 
 
 @dataclass
@@ -104,6 +113,10 @@ class Body:
     rounds: Word | None = None  # counted so far, in a loop that may have no end and all within
     scopes: dict[int, Around] = field(default_factory=dict)
     counters: Counters | None = None
+    loose: frozenset[Variable | Object] = frozenset()  # what may be looked at before it has a value
+    has: dict[Variable, Variable] = field(default_factory=dict)  # whether each of these has one
+    marks: dict[Object, Object] = field(default_factory=dict)  # which elements of each of these have one
+    been: dict[Object, tuple[list[Word], list[Access]]] = field(default_factory=dict)  # where an instance keeps at which elements it was
     target: tuple[Store, tuple[Value, ...]] | None = None  # the store whose value is being computed, and its index
     _declared: dict[Variable, Slot | None] = field(default_factory=dict)
 

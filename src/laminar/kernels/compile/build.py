@@ -8,14 +8,16 @@ from laminar.kernels.compile.board import write_claim
 from laminar.kernels.compile.body import Proofs
 from laminar.kernels.compile.boxes import Plan, fits, walk_boxes, write_box
 from laminar.kernels.compile.differs import Differs
-from laminar.kernels.compile.entry import RUN, Frame, Watch, call_each, write_each, write_fail, write_run
+from laminar.kernels.compile.entry import RUN, Frame, call_each, write_each, write_fail, write_run, write_watched
 from laminar.kernels.compile.grid import Shape
 from laminar.kernels.compile.ranges import Ranges
 from laminar.kernels.compile.space import Space
+from laminar.kernels.compile.watch import Watch
 from laminar.kernels.language.tree import Kernel, Loop, Variable, statements
 
 CHECKED = "own.checked"
 FAST = "own.fast"
+RECORDED = "own.recorded"
 
 
 def built(kernel: Kernel, space: Space, plan: Plan | None, watch: Watch | None = None) -> str:
@@ -44,7 +46,16 @@ def built(kernel: Kernel, space: Space, plan: Plan | None, watch: Watch | None =
             write_box(module, frame, plan, proofs)
             walk_boxes(code, frame, given, plan, begin, end)
 
-    write_run(module, frame, choose)
+    def record(code: Code, _: dict[Variable, Word]) -> None:
+        code.give(call_each(code, frame, RECORDED, begin, end))
+
+    if watch is None:
+        write_run(module, frame, choose)
+    else:
+        write_run(module, frame, choose, "own.plain")
+        write_run(module, frame, record, "own.record")
+        write_each(module, frame, RECORDED, Proofs(endless=endless), "minsize optsize cold", recorded=True)
+        write_watched(module, frame, "own.plain", "own.record")
     write_claim(module, RUN)
     write_each(module, frame, CHECKED, Proofs(endless=endless), "minsize optsize cold")
     return str(module)

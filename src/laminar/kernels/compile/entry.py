@@ -15,44 +15,15 @@ from laminar.kernels.compile.body import ALL, FAIL, Body, Counters, Proofs
 from laminar.kernels.compile.differs import Differs
 from laminar.kernels.compile.grid import Shape, Value
 from laminar.kernels.compile.regions import ALL as START
-from laminar.kernels.compile.regions import Regions
+from laminar.kernels.compile.shadows import mark_of
 from laminar.kernels.compile.sizes import size_word
 from laminar.kernels.compile.space import Digit, Space
 from laminar.kernels.compile.statements import written
+from laminar.kernels.compile.watch import FEW, Watch
 from laminar.kernels.language.tree import Kernel, Object, Variable
 
 RUN: Final = "run"
 POINTER: Final = "ptr"
-
-
-STATUS: Final = 40  # bytes; counters, then pointers to shadows come after it
-SHADOWS: Final = 3  # of an array
-
-
-@dataclass(frozen=True)
-class Watch:
-    """What code with counters counts and looks for; `shared`: arrays over whose elements instances may meet; `rounds`: that a loop
-    which may have no end may take."""
-
-    regions: Regions
-    shared: tuple[Object, ...] = ()
-    rounds: int = 1 << 30
-
-    def counters(self, code: Code, status: Word, present: Word | None = None) -> Counters:
-        places = [code.room("i64") for _ in self.regions.numbers]
-        for place in places:
-            code.store(number("i64", 0), place)
-        start = STATUS + 8 * len(places)
-        shadows: dict[Object, tuple[Word, ...]] = {}
-        for number_, one in enumerate(self.shared):
-            offsets = [start + 8 * (SHADOWS * number_ + each) for each in range(SHADOWS)]
-            shadows[one] = tuple(code.load("ptr", code.address("i8", status, number("i64", offset))) for offset in offsets)
-        return Counters(self.regions, tuple(places), shadows, self.rounds, present)
-
-    def flush(self, code: Code, status: Word, counters: Counters) -> None:
-        for number_, one in enumerate(counters.places):
-            place = code.address("i8", status, number("i64", STATUS + 8 * number_))
-            code.store(code.binary("add", code.load("i64", place), code.load("i64", one)), place)
 
 
 @dataclass
@@ -66,10 +37,13 @@ class Frame:
     arrays: dict[Object, Word] = field(default_factory=dict)
     values: dict[Variable, Word] = field(default_factory=dict)
     watch: Watch | None = None
+    loose: frozenset[Variable | Object] = frozenset()  # what may be looked at before it has a value
 
     @staticmethod
     def of(kernel: Kernel, space: Space, watch: Watch | None = None) -> Frame:
         made = Frame(kernel, space, watch=watch)
+        if watch is not None:
+            made.loose = watch.loose(kernel)
         for number_, one in enumerate(kernel.arrays):
             assert isinstance(one.of, Object)
             made.arrays[one.of] = Word(f"%array{number_}", POINTER)
@@ -106,10 +80,22 @@ class Frame:
         sizes = {one: tuple(size_word(code, size, given) for size in one.shape) for one in self.kernel.objects}
         made = Body(code, self.kernel, differs, self.status, dict(self.arrays), sizes, given, digits, proofs, active)
         made.counters = counters
+        if counters is not None:
+            made.loose = self.loose
+            made.marks = {one: mark_of(one) for one in counters.filled}
+            made.arrays |= {made.marks[one]: word for one, word in counters.filled.items()}
+            made.been = {one: (self._nowhere(code), []) for one, (sort, _) in counters.races.items() if sort == "few"}
         for variable in [one for one in given if one in self.space.changed]:
             word = given.pop(variable)
             made.write(made.variable(variable), Value(variable.type, 0, (word,)))
         return made
+
+    @staticmethod
+    def _nowhere(code: Code) -> list[Word]:
+        found = [code.room("i64") for _ in range(FEW)]
+        for slot in found:
+            code.store(number("i64", -1), slot)
+        return found
 
 
 def loop(code: Code, start: Word, end: Word, step: int, body: Callable[[Word], None]) -> Word:
@@ -144,12 +130,12 @@ def write_fail(module: Module) -> None:
     code.finish()
 
 
-def write_each(module: Module, frame: Frame, name: str, proofs: Proofs, attributes: str = "") -> None:
-    """One instance after another, from %begin to %end."""
+def write_each(module: Module, frame: Frame, name: str, proofs: Proofs, attributes: str = "", *, recorded: bool = False) -> None:
+    """One instance after another, from %begin to %end. `recorded`: with the elements that each looks at."""
     begin, end = Word("%begin", "i64"), Word("%end", "i64")
     code = Code(module, name, [(begin, ""), (end, ""), *frame.common], "i32", f"noinline nounwind {attributes}")
     differs = Differs.of(frame.space, Shape())
-    counters = frame.watch.counters(code, frame.status) if frame.watch is not None else None
+    counters = frame.watch.counters(code, frame.status, recorded=recorded) if frame.watch is not None else None
 
     def one(now: Word) -> None:
         body = frame.body(code, differs, {ALL: Value("long", 0, (now,))}, proofs, counters=counters)
@@ -163,10 +149,10 @@ def write_each(module: Module, frame: Frame, name: str, proofs: Proofs, attribut
     code.finish()
 
 
-def write_run(module: Module, frame: Frame, choose: Callable[[Code, dict[Variable, Word]], None]) -> None:
+def write_run(module: Module, frame: Frame, choose: Callable[[Code, dict[Variable, Word]], None], name: str = RUN) -> None:
     """Arguments to words; `choose` writes what is called with them."""
-    begin, end, arrays, values = Word("%begin", "i64"), Word("%end", "i64"), Word("%arrays", POINTER), Word("%values", POINTER)
-    code = Code(module, RUN, [(one, "") for one in (begin, end, frame.count, arrays, values, frame.status)], "i32", "nounwind")
+    *_, arrays, values, _ = parameters = _called(frame)
+    code = Code(module, name, [(one, "") for one in parameters], "i32", "nounwind")
     for number_, word in enumerate(frame.arrays.values()):
         code.emit(f"{word.name} = load ptr, ptr {code.address('ptr', arrays, number('i64', number_)).name}")
     for number_, word in enumerate(frame.values.values()):
@@ -182,6 +168,52 @@ def write_run(module: Module, frame: Frame, choose: Callable[[Code, dict[Variabl
             else:
                 code.emit(f"{word.name} = trunc {slot} to {word.type}")
     choose(code, frame.given(code))
+    code.finish()
+
+
+def _called(frame: Frame) -> list[Word]:
+    begin, end, arrays, values = Word("%begin", "i64"), Word("%end", "i64"), Word("%arrays", POINTER), Word("%values", POINTER)
+    return [begin, end, frame.count, arrays, values, frame.status]
+
+
+def write_watched(module: Module, frame: Frame, plain: str, recorded: str) -> None:
+    """Some stretches in the midst by the code that records, and all the others by the plain code; in order."""
+    watch, parameters = frame.watch, _called(frame)
+    assert watch is not None
+    begin, end, *rest = parameters
+    code = Code(module, RUN, [(one, "") for one in parameters], "i32", "nounwind")
+    records, parts, window, unit = (
+        code.load("i64", watch.place(code, frame.status, name)) for name in ("records", "parts", "window", "unit")
+    )
+    size = number("i64", 8 * watch.record * len(watch.regions.accesses))
+    count = code.binary("sub", end, begin)
+    reached = code.room("i64")
+    code.store(begin, reached)
+
+    def run(name: str, start: Word, stop: Word) -> None:
+        failed, fine = code.fresh("failed"), code.fresh("fine")
+        result = code.call(name, "i32", [start, stop, *rest])
+        code.branch(code.compare("ne", result, number("i32", 0)), failed, fine, rare=True)
+        code.label(failed)
+        code.give(result)
+        code.label(fine)
+
+    def stretch(part: Word) -> None:
+        odd = code.binary("add", code.binary("shl", part, number("i64", 1)), number("i64", 1))
+        middle = code.binary("sdiv", code.binary("mul", odd, count), code.binary("shl", parts, number("i64", 1)))
+        now = code.load("i64", reached)
+        whole = code.binary("mul", code.binary("sdiv", middle, unit), unit)  # so that blocks are cut in two as rarely as can be
+        start = code.intrinsic("smax", now, code.binary("add", begin, whole))
+        stop = code.intrinsic("smin", end, code.binary("add", start, window))
+        run(plain, now, start)
+        row = code.binary("sub", code.binary("mul", part, window), start)
+        code.store(code.binary("add", records, code.binary("mul", row, size)), watch.place(code, frame.status, "base"))
+        run(recorded, start, stop)
+        code.store(stop, reached)
+
+    loop(code, number("i64", 0), parts, 1, stretch)
+    run(plain, code.load("i64", reached), end)
+    code.give(number("i32", 0))
     code.finish()
 
 

@@ -11,11 +11,14 @@ from laminar.kernels.compile.functions import function
 from laminar.kernels.compile.grid import LANES, Value, base, constant, each, scalar
 from laminar.kernels.compile.memory import loaded
 from laminar.kernels.compile.regions import Key, is_target
+from laminar.kernels.compile.shadows import watch_read
 from laminar.kernels.language.tree import WHOLE, Binary, Call, Cast, Choice, Constant, Expression, Load, Read, Unary, walk
 
 
 def value_of(body: Body, one: Expression) -> Value:
     code, shape = body.code, body.shape
+    if isinstance(one, Read):
+        watch_read(body, one)
     digit = body.differs.space.digit(one)
     if digit is not None and digit in body.digits:
         return _typed(body, body.digits[digit], KINDS[one.type])

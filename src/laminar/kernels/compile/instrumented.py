@@ -1,15 +1,16 @@
 """Native code that counts: the emulator's report, at about the speed of plain native code.
 
-Reads and writes are counted by region (regions.py), exactly as the tree says. Bounds, division by zero and, where it is not proved that
-instances never meet, races are looked for; as soon as something is found, the emulator runs the kernel and tells all of it. Not looked for:
-elements and variables without a value, and how far neighbours' accesses are apart.
+Reads and writes are counted by region (regions.py), exactly as the tree says. Bounds, division by zero, variables and elements without a
+value and, where it is not proved that instances never meet, races are looked for; as soon as something is found, the emulator runs the
+kernel and tells all of it. How far neighbours' accesses are apart is seen of some stretches of them (watch.py).
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,74 +18,148 @@ from laminar.kernels.arguments import Value, shape_of
 from laminar.kernels.compile import cache
 from laminar.kernels.compile.board import Status
 from laminar.kernels.compile.body import ENDLESS
-from laminar.kernels.compile.entry import SHADOWS, STATUS, Watch
 from laminar.kernels.compile.host import host, object_code
-from laminar.kernels.compile.native import Native, accesses, check_small, text_of
+from laminar.kernels.compile.native import Native, check_small, text_of, waits
 from laminar.kernels.compile.plan import independent, planned
-from laminar.kernels.compile.regions import Regions
 from laminar.kernels.compile.space import Space
+from laminar.kernels.compile.watch import MOST_OWNERS, Watch
 from laminar.kernels.emulate.report import Access, Register, Report
 from laminar.kernels.emulate.run import STEPS, emulate
+from laminar.kernels.emulate.strides import Stride, recorded
 from laminar.kernels.language.contract import contracted
 from laminar.kernels.language.digest import digest
-from laminar.kernels.language.tree import Atomic, Barrier, Kernel, Object, Store, Variable, statements
+from laminar.kernels.language.tree import Kernel, Object, Variable
+
+WINDOW: Final = 32  # neighbouring instances whose elements are recorded
+APART: Final = 1 << 15  # instances for each such stretch …
+BLOCKS: Final = 64  # … and blocks: the one that it is in is cut in two
+MOST_PARTS: Final = 16
+
+Shapes = dict[Object, tuple[int, ...]]
+Marks = dict[str, np.ndarray[Any, Any]]
+
+
+class Room:
+    """Where a run notes what watch.py says: words behind a status, and what they point at."""
+
+    def __init__(self, watch: Watch, shapes: Shapes, count: int, unit: int, marks: Marks | None = None) -> None:
+        """`unit`: instances that are best run together. `marks`: which elements have a value, where that is known from runs before."""
+        parts, self.window = max(1, min(MOST_PARTS, count // max(APART, BLOCKS * unit))), min(WINDOW, count)
+        unit = unit if count > self.window else max(count, 1)
+        sizes = {one: math.prod(shapes[one]) for one in (*watch.races, *watch.empty)}
+        self._met = [np.zeros(sizes[one], "int32" if sort == "owner" else "int8") for one, sort in watch.races.items()]
+        known = marks if marks is not None else {}
+        self._filled = [known.setdefault(one.name, np.zeros(sizes[one], "int8")) for one in watch.empty]
+        self.records = np.zeros((parts * self.window, len(watch.regions.accesses), watch.record), "int64")
+        self._words = (ctypes.c_int64 * watch.words)()
+        self._counters = slice(watch.word("counters"), watch.word("races"))
+        for number, one in enumerate([*self._met, *self._filled], watch.word("races")):
+            self._words[number] = one.ctypes.data
+        for name, value in (("records", self.records.ctypes.data), ("parts", parts), ("window", self.window), ("unit", unit)):
+            self._words[watch.word(name)] = value
+        self.place = ctypes.addressof(self._words)
+        self._own = [(one.ctypes.data, one.nbytes) for one in (*self._met, self.records)]
+        self._all = [(one.ctypes.data, one.nbytes) for one in self._filled]
+        self._all.append((self.place, ctypes.sizeof(ctypes.c_int64) * watch.word("races")))
+
+    @property
+    def status(self) -> Status:
+        return Status.from_buffer(self._words)
+
+    @property
+    def counters(self) -> list[int]:
+        return list(self._words[self._counters])
+
+    @property
+    def strides(self) -> list[Stride]:
+        return recorded(self.records, self.window)
+
+    def clear(self) -> None:
+        """For another run."""
+        self.go_on()
+        for place, size in self._all:
+            ctypes.memset(place, 0, size)
+
+    def go_on(self) -> None:
+        """For the next one behind a barrier: it counts on, and meets nobody from before."""
+        for place, size in self._own:
+            ctypes.memset(place, 0, size)
+
+
+def watched(kernel: Kernel, empty: frozenset[str], steps: int, file: str) -> tuple[Native, Watch]:
+    """Code with counters of a kernel without barriers, and what it counts."""
+    check_small(kernel)
+    space = Space.of(kernel)
+    free = independent(kernel, space)
+    watch = Watch.of(kernel, independent=free, empty=empty, rounds=steps)
+    plan = planned(kernel, space, host()) if free else None
+    name = cache.key(digest(kernel), f"instrumented {steps} {sorted(empty)}", host().key)
+    found = cache.kept(name)
+    if found is None:
+        found = {}, object_code(text_of(kernel, space, plan, watch))
+        cache.keep(name, *found)
+    return Native(kernel, found[1], plan, independent=free, file=file), watch
 
 
 class Instrumented:
     """A kernel with counters, compiled once."""
 
-    def __init__(self, kernel: Kernel, file: str = "kernel.c", steps: int = STEPS) -> None:
-        """`steps`: rounds that an instance may take in a loop that may have no end, with those of loops within it."""
-        self.kernel, self._file, self._steps = kernel, file, steps
-        self._ready = ready = contracted(kernel)
-        self._regions = Regions.of(ready)
-        space = Space.of(ready)
+    def __init__(self, kernel: Kernel, file: str = "kernel.c", steps: int = STEPS, empty: Iterable[str] = ()) -> None:
+        """`steps`: rounds that an instance may take in a loop that may have no end, with those of loops within it. `empty`: arrays that
+        start without values."""
+        self.kernel, self._file, self._steps, self._empty = kernel, file, steps, frozenset(empty)
+        ready = contracted(kernel)
         self._native: Native | None = None
-        if any(one.memory == "shared" for one in kernel.objects) or any(isinstance(one, Barrier) for one in statements(kernel.body)):
-            return  # the emulator knows barriers
-        check_small(kernel)
-        free = independent(ready, space)
-        self._shared = () if free else _written(ready)
-        if any(isinstance(one, Atomic) and one.object in self._shared for one in statements(ready.body)):
-            return  # atomics beside other accesses: the emulator tells them apart
-        plan = planned(ready, space, host()) if free else None
-        name = cache.key(digest(ready), f"instrumented {steps}", host().key)
-        found = cache.kept(name)
-        if found is None:
-            found = {}, object_code(text_of(ready, space, plan, Watch(self._regions, self._shared, steps)))
-            cache.keep(name, *found)
-        self._native = Native(ready, found[1], plan, independent=free, file=file)
+        if waits(kernel):
+            return  # circuit/counted_phases.py knows barriers
+        self._native, self._watch = watched(ready, self._empty, steps, file)
 
     def run(self, arrays: Mapping[str, np.ndarray[Any, Any]], values: Mapping[str, Value], count: int) -> Report:
         """The arrays stay as they are."""
-        scalars: dict[Variable, Value] = {self.kernel.count: count}
-        scalars |= {one.of: values[one.name] for one in self.kernel.values if isinstance(one.of, Variable)}
-        shapes = {one: shape_of(one, scalars) for one in self.kernel.objects}
+        shapes = self._shapes(values, count)
         copies = {one.name: np.array(arrays[one.name]) if one.mode != "in" else arrays[one.name] for one in self.kernel.arrays}
-        counts = self._counted(list(copies.values()), [values[one.name] for one in self.kernel.values], count, shapes)
-        if counts is None:
-            return emulate(self.kernel, arrays, values, count, None, self._steps, file=self._file)
-        regions = self._regions
-        found = [Access(at, object_, kind, counts[region]) for region, at, object_, kind in regions.accesses]
+        room = self._ran(list(copies.values()), [values[one.name] for one in self.kernel.values], count, shapes)
+        if room is None:
+            return emulate(self.kernel, arrays, values, count, None, self._steps, empty=self._empty, file=self._file)
+        regions, counts = self._watch.regions, room.counters
+        found = [
+            Access(at, object_, kind, counts[region], stride if object_.memory != "local" else None)
+            for (region, at, object_, kind), stride in zip(regions.accesses, room.strides, strict=True)
+        ]
         registers = [Register(line, *(part * counts[region] for part in parts)) for (region, line), parts in regions.registers.items()]
         outputs = {one.name: copies[one.name] for one in self.kernel.arrays if one.mode != "in"}
         return Report(self.kernel, count, outputs, tuple(found), tuple(registers), (), shapes, self._file)
 
-    def _counted(self, arrays: list[Any], values: list[Any], count: int, shapes: dict[Object, tuple[int, ...]]) -> list[int] | None:
-        """How often each region ran; None: something is wrong, or it cannot be run this way. Raises L704."""
-        if self._native is None:
+    def bound(self, arrays: list[Any], values: Mapping[str, Value], count: int) -> Callable[[], bool] | None:
+        """The native part of `run`, to be called many times; whether nothing was found. None: it is the emulator's."""
+        native = self._native
+        if native is None:
             return None
-        size = len(self._regions.numbers)
-        shadows = [np.zeros(int(np.prod(shapes[one])), "int64") for one in self._shared for _ in range(SHADOWS)]
-        room = (ctypes.c_int64 * (STATUS // 8 + size + len(shadows)))()
-        for number, one in enumerate(shadows):
-            room[STATUS // 8 + size + number] = one.ctypes.data
-        if self._native.call(arrays, values, count, ctypes.addressof(room)):
-            status = Status.from_buffer(room)
-            if status.kind == ENDLESS:
-                self._native.fail(status)  # the emulator would get there, too, and take its time
+        numbers = [values[one.name] for one in self.kernel.values]
+        room = Room(self._watch, self._shapes(values, count), count, native.unit(numbers, count))
+        run = native.noting(arrays, numbers, count, room.place)
+
+        def again() -> bool:
+            room.clear()
+            return run()
+
+        return again
+
+    def _shapes(self, values: Mapping[str, Value], count: int) -> Shapes:
+        scalars: dict[Variable, Value] = {self.kernel.count: count}
+        scalars |= {one.of: values[one.name] for one in self.kernel.values if isinstance(one.of, Variable)}
+        return {one: shape_of(one, scalars) for one in self.kernel.objects}
+
+    def _ran(self, arrays: list[Any], values: list[Any], count: int, shapes: Shapes) -> Room | None:
+        """What was noted; None: something is wrong, or it cannot be run this way. Raises L704."""
+        if self._native is None or (self._watch.races and count > MOST_OWNERS):
             return None
-        return list(room[STATUS // 8 : STATUS // 8 + size])
+        room = Room(self._watch, shapes, count, self._native.unit(values, count))
+        if not self._native.noting(arrays, values, count, room.place)():
+            if room.status.kind == ENDLESS:
+                self._native.fail(room.status)  # the emulator would get there, too, and take its time
+            return None
+        return room
 
 
 def instrumented(
@@ -94,14 +169,8 @@ def instrumented(
     count: int,
     steps: int = STEPS,
     *,
+    empty: Iterable[str] = (),
     file: str = "kernel.c",
 ) -> Report:
     """As `emulate` has it."""
-    return Instrumented(kernel, file, steps).run(arrays, values, count)
-
-
-def _written(kernel: Kernel) -> tuple[Object, ...]:
-    """Arrays that instances share and change, but for those with nothing but atomics."""
-    changed = {one.object for one in statements(kernel.body) if isinstance(one, (Store, Atomic)) and one.object.memory != "local"}
-    plain = {one.object for one in accesses(kernel) if not isinstance(one, Atomic)}
-    return tuple(one for one in kernel.objects if one in changed and one in plain)
+    return Instrumented(kernel, file, steps, empty).run(arrays, values, count)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from laminar.kernels.compile.assembly import KINDS, Word, number, wide
-from laminar.kernels.compile.body import ALL, OUTSIDE, RACE, Body
-from laminar.kernels.compile.grid import FARTHEST, LANES, ROWS, Value, base, cell, each
+from laminar.kernels.compile.body import OUTSIDE, Body
+from laminar.kernels.compile.grid import FARTHEST, LANES, ROWS, Value, base, cell, each, scalar
+from laminar.kernels.compile.shadows import fail_unset, note, watch_races
 from laminar.kernels.language.tree import SIZES, Atomic, Load, Object, Store
 
 
@@ -17,6 +18,7 @@ class Element:
     object: Object
     place: Word
     offset: Value
+    mark: Element | None = None  # where it is said whether it has a value, if that is asked
 
     @property
     def kind(self) -> str:
@@ -37,37 +39,15 @@ def element(body: Body, node: Load | Store | Atomic, index: tuple[Value, ...]) -
     offset = index[0]
     for one, size in zip(index[1:], sizes[1:], strict=True):
         offset = _sum(body, _times(body, offset, size), one)
-    if body.counters is not None and node.object in body.counters.shadows:
-        _watch_races(body, node, offset)
-    if node.object not in body.locals:
-        return Element(node.object, body.arrays[node.object], offset)
-    return _own(body, node.object, offset)
+    watch_races(body, node, offset)
+    note(body, node, offset)
+    mark = body.marks.get(node.object)
+    found = _placed(body, node.object, offset)
+    return found if mark is None else replace(found, mark=_placed(body, mark, offset))
 
 
-def _watch_races(body: Body, node: Load | Store | Atomic, offset: Value) -> None:
-    """One instance after another: did another one write it, or read what is written now? Two readers are enough (emulate/accesses.py)."""
-    code, counters = body.code, body.counters
-    assert counters is not None
-    me = code.binary("add", body.digits[ALL].whole, number("i64", 1))
-    places = [code.address("i64", one, offset.whole) for one in counters.shadows[node.object]]
-    writer, reader, before = (code.load("i64", one) for one in places)
-
-    def other(who: Word) -> Word:
-        return code.binary("and", code.compare("ne", who, number("i64", 0)), code.compare("ne", who, me))
-
-    bad = other(writer)
-    if isinstance(node, Load):
-        new = code.compare("ne", reader, me)
-        code.store(code.select(new, reader, before), places[2])
-        code.store(me, places[1])
-    else:
-        bad = code.binary("or", bad, code.binary("or", other(reader), other(before)))
-        code.store(me, places[0])
-    failed, fine = code.fresh("failed"), code.fresh("fine")
-    code.branch(bad, failed, fine, rare=True)
-    code.label(failed)
-    body.fail(RACE, node.at, None, offset, number("i64", 0))
-    code.label(fine)
+def _placed(body: Body, object_: Object, offset: Value) -> Element:
+    return _own(body, object_, offset) if object_ in body.locals else Element(object_, body.arrays[object_], offset)
 
 
 def _own(body: Body, object_: Object, offset: Value) -> Element:
@@ -129,6 +109,7 @@ def _check(body: Body, node: Load | Store | Atomic, index: Value, size: Word) ->
 
 def loaded(body: Body, node: Load, index: tuple[Value, ...]) -> Value:
     at = element(body, node, index)
+    watch_filled(body, node, at)
     offset, shape, type_ = at.offset, body.shape, node.type
     free = id(node) in body.proofs.free
     if not offset.bits & LANES or offset.stride == 0:
@@ -139,6 +120,21 @@ def loaded(body: Body, node: Load, index: tuple[Value, ...]) -> Value:
     mask = body.reduced(body.read(slot), offset.bits) if slot is not None else None
     words = tuple(_inward(body, at, _vector(body, at, row, vector, mask)) for row, vector in shape.cells(offset.bits))
     return Value(type_, offset.bits, words)
+
+
+def watch_filled(body: Body, node: Load | Atomic, at: Element) -> None:
+    """Has it a value?"""
+    mark, shape, counters = at.mark, body.shape, body.counters
+    if mark is None or counters is None or (node.object.memory == "local" and isinstance(node, Load) and id(node) not in counters.unsure):
+        return
+    if not mark.offset.bits & LANES or mark.offset.stride == 0:
+        bits = mark.offset.bits & ROWS
+        words = [_one(body, mark, base(shape, mark.offset, row, 0), body.row_mask(row)) for row, _ in shape.cells(bits)]
+    else:
+        bits, asked = mark.offset.bits, body.taking_part()
+        mask = body.reduced(asked, bits) if asked is not None else None
+        words = [_vector(body, mark, row, vector, mask) for row, vector in shape.cells(bits)]
+    fail_unset(body, node.at, Value("bool", bits, tuple(body.code.compare("eq", word, number("i8", 0, word.width)) for word in words)))
 
 
 def _one(body: Body, at: Element, offset: Word, asked: Word | None) -> Word:
@@ -188,13 +184,18 @@ def _outward(body: Body, at: Element, value: Value) -> Value:
 
 def stored(body: Body, node: Store, index: tuple[Value, ...], value: Value) -> None:
     at = element(body, node, index)
+    _put(body, at, _outward(body, at, value))
+    if at.mark is not None:
+        _put(body, at.mark, scalar("bool", number("i8", 1)))
+
+
+def _put(body: Body, at: Element, value: Value) -> None:
     code, shape, offset = body.code, body.shape, at.offset
     mask = body.taking_part()
     bits = offset.bits | value.bits | (mask.bits if mask is not None and offset.bits & LANES else 0)
-    value = _outward(body, at, value)
     for row, vector in shape.cells(bits):
         with_row = [
-            one for one in (present(body, row, bits, node.object), body.row_mask(row) if not bits & LANES else None) if one is not None
+            one for one in (present(body, row, bits, at.object), body.row_mask(row) if not bits & LANES else None) if one is not None
         ]
         after = code.fresh("stored")
         for test in with_row:

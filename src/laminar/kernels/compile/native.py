@@ -25,13 +25,14 @@ from laminar.kernels.compile.board import MOST as MOST_THREADS
 from laminar.kernels.compile.body import OUTSIDE
 from laminar.kernels.compile.boxes import Plan
 from laminar.kernels.compile.build import built
-from laminar.kernels.compile.entry import RUN, Watch
+from laminar.kernels.compile.entry import RUN
 from laminar.kernels.compile.grid import Shape
 from laminar.kernels.compile.host import host, linked, object_code
 from laminar.kernels.compile.plan import independent, local_bytes, planned
 from laminar.kernels.compile.sizes import size_number
 from laminar.kernels.compile.space import Space
 from laminar.kernels.compile.together import Pace, Shared
+from laminar.kernels.compile.watch import Watch
 from laminar.kernels.emulate.findings import HINTS
 from laminar.kernels.language.contract import contracted
 from laminar.kernels.language.digest import digest
@@ -98,6 +99,11 @@ class Native:
         self._space: Space | None = None
         self._pace = Pace()
 
+    @property
+    def described(self) -> str:
+        """How instances are run, in words."""
+        return "one instance after another" if self.plan is None else self.plan.text
+
     def run(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int, threads: int = 1) -> None:
         """Arrays and values in the order of the kernel's parameters; outputs are changed in place. Raises L702, L703, L704."""
         self._fit(arrays, values, count)
@@ -122,10 +128,10 @@ class Native:
                 self._fits.clear()
             self._fits.add(seen)
 
-    def call(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int, status: int) -> int:
-        """On this thread, with a status of the caller's, and arguments that were checked; 0, or 1 if it failed."""
+    def noting(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int, status: int) -> Callable[[], bool]:
+        """To be called many times on this thread, with a status of the caller's, and arguments that were checked; whether it went well."""
         pointers, slots = self._given(arrays, values)
-        return self._call(0, count, count, pointers, slots, status)
+        return lambda: not self._call(0, count, count, pointers, slots, status)  # as long as it is there, so is the code
 
     def _given(self, arrays: Sequence[Array], values: Sequence[Scalar]) -> tuple[Any, Any]:
         places = [one.ctypes.data for one in arrays]
@@ -140,7 +146,7 @@ class Native:
             return lambda: None
         if threads > 1 and self.independent:
             shared = Shared(self._call, self._claim, self.fail, self._pace)
-            return shared.bound(pointers, slots, self._unit(values, count), count, min(threads, MOST_THREADS))
+            return shared.bound(pointers, slots, self.unit(values, count), count, min(threads, MOST_THREADS))
         status, call = Status(), self._call
         place = ctypes.addressof(status)
 
@@ -150,7 +156,7 @@ class Native:
 
         return alone
 
-    def _unit(self, values: Sequence[Scalar], count: int) -> int:
+    def unit(self, values: Sequence[Scalar], count: int) -> int:
         """Instances that are best run together."""
         if self.plan is None:
             return 1
@@ -213,6 +219,11 @@ class Native:
         raise LaminarError("L703", f"{said}\n{shown}", hint=HINTS["out-of-bounds"])
 
 
+def waits(kernel: Kernel) -> bool:
+    """Are there barriers or shared arrays?"""
+    return any(one.memory == "shared" for one in kernel.objects) or any(isinstance(one, Barrier) for one in statements(kernel.body))
+
+
 def accesses(kernel: Kernel) -> list[Load | Store | Atomic]:
     found: list[Load | Store | Atomic] = []
     for one in statements(kernel.body):
@@ -238,7 +249,7 @@ def text_of(kernel: Kernel, space: Space, plan: Plan | None, watch: Watch | None
 
 def compiled(kernel: Kernel, options: Options = DEFAULT, *, file: str = "kernel.c") -> Native:
     """From the cache on the disk, if it is there. Kernels with barriers or shared arrays are taken apart first (circuit/phases.py)."""
-    if any(one.memory == "shared" for one in kernel.objects) or any(isinstance(one, Barrier) for one in statements(kernel.body)):
+    if waits(kernel):
         raise ValueError("barriers and shared arrays: circuit/phases.py makes kernels without them")
     check_small(kernel)
     kernel = contracted(kernel)

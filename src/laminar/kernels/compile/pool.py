@@ -11,14 +11,15 @@ import threading
 import time
 from typing import Final
 
-from laminar.kernels.compile.board import MOST, Board, Status, text
+from laminar.core import futex
+from laminar.kernels.compile.board import CPUS, MOST, Board, Status, text
 from laminar.kernels.compile.host import linked, object_code
 
 WATCH: Final = 4096  # looks before a helper sleeps; some hundred microseconds
 LEAST: Final = 10e-6  # seconds that a job takes the caller alone: less is never shared
 ALONE: Final = 100e-6  # less is shared with helpers that are awake, but none is woken up for it
 NEAR: Final = 500e-6  # seconds between two such jobs that are a reason to wake helpers up for the next one
-MISSED: Final = 4  # short jobs in a row that nobody joined
+MISSED: Final = 4  # jobs in a row that nobody joined
 SETTLED: Final = 2e-3  # seconds before helpers are moved again
 STALLED: Final = 1e-3  # seconds above what a short job takes alone: a helper has lost its processor in the midst of it
 RESTS: Final = (20e-3, 640e-3)  # seconds in which short jobs are not shared after that: at first, and at most
@@ -28,34 +29,28 @@ class Pool:
     """One for the process. A job at a time: who comes meanwhile works alone."""
 
     def __init__(self) -> None:
-        self._library, found = linked(object_code(text()), "pool", "serve", "lead")
+        self._library, found = linked(object_code(text()), "pool", "serve", "lead", "ring")
         self._serve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(found["serve"])
+        self._ring = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(found["ring"])
         self.lead = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(found["lead"])
         self._memory = ctypes.create_string_buffer(ctypes.sizeof(Board) + 64)
         self.place = -(-ctypes.addressof(self._memory) // 64) * 64
         self._board = Board.from_address(self.place)
-        self._wake = threading.Semaphore(0)
-        self._asleep = 0
+        self._wake = threading.Semaphore(0)  # where there is no futex
         self._helpers = 0
         self._change = threading.Lock()
-        self._processor = -1  # where the last caller was
         self._last = self.rests = 0.0  # when the last short job came that found nobody, and until when such are not shared
         self._rest = RESTS[0]
         self._threads: list[int] = []  # of helpers, as the system has them
         self._missed, self._moved = 0, 0.0  # jobs in a row that nobody joined who was awake, and when somebody was moved for it
 
     def missed(self) -> None:
-        """Nobody joined who was awake: helpers may be on the caller's processor, where they wait until it is free."""
+        """Nobody joined who was awake, or in vain: helpers may be on the caller's processor, where they wait until it is free."""
         self._missed += 1
         now = time.perf_counter()
-        if self._missed >= MISSED and now - self._moved > SETTLED and hasattr(os, "sched_setaffinity"):
+        if self._missed >= MISSED and now - self._moved > SETTLED:
             self._missed, self._moved = 0, now
-            allowed = os.sched_getaffinity(0)
-            others = allowed - {_own_processor()}
-            for thread in self._threads if others and others != allowed else ():
-                with contextlib.suppress(OSError):
-                    os.sched_setaffinity(thread, others)
-                    os.sched_setaffinity(thread, allowed)
+            self._move(back=True)
 
     def helped(self) -> None:
         self._missed = 0
@@ -86,36 +81,48 @@ class Pool:
         """Let there be so many that are awake, or will be in a moment."""
         while self._helpers < min(helpers, MOST - 1):
             self._helpers += 1
-            self._processor = _own_processor()
-            threading.Thread(target=self._help, args=(self._board.posted,), name="laminar kernel helper", daemon=True).start()
-        if self._asleep:
+            given = self._board.posted, _processors()
+            threading.Thread(target=self._help, args=given, name="laminar kernel helper", daemon=True).start()
+        if self._board.asleep:
             with self._change:
-                roused = min(self._asleep, helpers)
-                self._asleep -= roused
-                self._processor = _own_processor()
-            for _ in range(roused):
+                self._move(back=False)
+                called = self._ring(self.place, helpers)
+            for _ in range(0 if futex.NUMBER else called):
                 self._wake.release()
 
-    def _help(self, seen: int) -> None:
+    def _help(self, seen: int, processors: tuple[set[int], set[int]]) -> None:
         self._threads.append(threading.get_native_id())
-        self._step_aside()
+        for some in reversed(processors if processors[1] else ()):
+            os.sched_setaffinity(0, some)
         while True:
-            seen = self._serve(self.place, seen, WATCH)
+            seen = self._serve(self.place, seen, WATCH)  # comes back only where it cannot sleep there
             with self._change:
                 sleep = self._board.posted == seen
-                self._asleep += sleep
+                self._board.asleep += sleep
             if sleep:
                 self._wake.acquire()
-                self._step_aside()
 
-    def _step_aside(self) -> None:
-        """Not where the caller is: the system likes to wake a thread up on the processor of the one who wakes it."""
-        if hasattr(os, "sched_setaffinity"):
-            allowed = os.sched_getaffinity(0)
-            others = allowed - {self._processor}
-            if others and others != allowed and _own_processor() == self._processor:
-                os.sched_setaffinity(0, others)
-                os.sched_setaffinity(0, allowed)
+    def _move(self, *, back: bool) -> None:
+        """Helpers go where the caller is not: the system likes to wake a thread up on the processor of the one who wakes it, where it
+        waits until that is free. `back`: they may go anywhere from there, now and not when they wake up; beside other load they have to."""
+        allowed, where = _processors()
+        if not where:
+            return
+        mask = sum(1 << one for one in allowed).to_bytes(CPUS // 8, "little")
+        ctypes.memmove(self.place + Board.allowed.offset, mask, len(mask))
+        for thread in self._threads:
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(thread, where)
+                if back or not futex.NUMBER:
+                    os.sched_setaffinity(thread, allowed)
+
+
+def _processors() -> tuple[set[int], set[int]]:
+    """Those of this process, and the same but for the own one; none, if there are no others or that cannot be told."""
+    if not hasattr(os, "sched_setaffinity"):
+        return set(), set()
+    own, allowed = _own_processor(), os.sched_getaffinity(0)
+    return allowed, allowed - {own} if own in allowed and max(allowed) < CPUS else set()
 
 
 def _own_processor() -> int:

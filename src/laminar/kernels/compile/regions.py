@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from laminar.kernels.compile.differs import narrows
 from laminar.kernels.language.tree import (
     SIZES,
+    Added,
     Assign,
     At,
     Atomic,
@@ -40,10 +41,12 @@ ALL: Key = (0, "all")
 
 @dataclass
 class Regions:
-    """`accesses`: region, place, array and kind of each; `registers`: reads, writes and bytes by region and line."""
+    """`accesses`: region, place, array and kind of each; `sites`: their numbers, by id. `registers`: reads, writes and bytes by region and
+    line."""
 
     numbers: dict[Key, int] = field(default_factory=dict)
     accesses: list[tuple[int, At, Object, Literal["read", "write", "atomic"]]] = field(default_factory=list)
+    sites: dict[int, int] = field(default_factory=dict)
     registers: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     _here: int = 0
     _target: Store | None = None
@@ -81,11 +84,11 @@ class Regions:
                 self._target = one
                 self._expression(one.value)
                 self._target = None
-                self.accesses.append((self._here, one.at, one.object, "write"))
+                self._access(one, "write")
             case Atomic():
                 for part in (*one.index, one.value):
                     self._expression(part)
-                self.accesses.append((self._here, one.at, one.object, "atomic"))
+                self._access(one, "atomic")
             case If():
                 self._expression(one.condition)
                 self._within((id(one), "then"), one.then)
@@ -121,7 +124,11 @@ class Regions:
             for part in parts(one):
                 self._expression(part)
         if isinstance(one, Load):
-            self.accesses.append((self._here, one.at, one.object, "read"))
+            self._access(one, "read")
+
+    def _access(self, one: Load | Store | Atomic, kind: Literal["read", "write", "atomic"]) -> None:
+        self.sites.setdefault(id(one), len(self.accesses))
+        self.accesses.append((self._here, one.at, one.object, kind))
 
     def _side(self, key: Key, one: Expression) -> None:
         here = self._here
@@ -130,6 +137,8 @@ class Regions:
         self._here = here
 
     def _register(self, variable: Variable, at: At, *, write: bool) -> None:
+        if isinstance(at, Added):
+            return
         counts = self.registers.setdefault((self._here, at.line), [0, 0, 0])
         counts[write] += 1
         counts[2] += SIZES[variable.type]

@@ -16,6 +16,7 @@ from laminar.kernels.compile.differs import is_set, narrows
 from laminar.kernels.compile.expressions import value_of
 from laminar.kernels.compile.grid import constant, scalar
 from laminar.kernels.compile.memory import stored
+from laminar.kernels.compile.shadows import mark_of, note_assigned, note_declared
 from laminar.kernels.language.tree import (
     SIZES,
     Assign,
@@ -58,6 +59,7 @@ def _statement(body: Body, one: Statement, following: Statement | None) -> None:
             _declare(body, one, following)
         case Assign():
             body.assign(one.variable, value_of(body, one.value))
+            note_assigned(body, one.variable)
         case Store():
             index = tuple(value_of(body, part) for part in one.index)
             body.target = (one, index)
@@ -79,17 +81,21 @@ def _statement(body: Body, one: Statement, following: Statement | None) -> None:
 def _declare(body: Body, one: Declare, following: Statement | None) -> None:
     if isinstance(one.what, Variable):
         body.declare(one.what)
+        note_declared(body, one.what)
         if not is_set(one.what, following):
             body.write(body.variable(one.what), constant(one.what.type, 0))
     else:
         _array(body, one.what)
+        if one.what in body.loose:
+            _array(body, body.marks.setdefault(one.what, mark_of(one.what)), like=one.what)
 
 
-def _array(body: Body, object_: Object) -> None:
+def _array(body: Body, object_: Object, like: Object | None = None) -> None:
+    """All zero; laid out as `like`."""
     code, shape = body.code, body.shape
-    bits = body.differs.objects.get(object_, 0)
+    bits = body.differs.objects.get(like or object_, 0)
     elements = 1
-    for size in body.sizes[object_]:
+    for size in body.sizes[like or object_]:
         elements *= int(size.name)
     kind = "i8" if object_.type == "bool" else KINDS[object_.type]
     many = elements * shape.size(bits) * max(shape.wide(bits), 1)

@@ -15,6 +15,7 @@ from laminar.kernels.compile.pool import ALONE, LEAST, pool
 
 CALL: Final = 1e-6  # seconds that a call takes that does nothing
 CHUNKS: Final = 16  # of each thread
+HELPED: Final = 0.85  # of the time that a job takes alone: more is no help, or from somebody on the same processor
 SHORTEST: Final = 2e-6  # seconds of a chunk: to claim one costs a twentieth of that
 
 
@@ -73,12 +74,13 @@ class Shared:
                 took = clock() - start
                 if guess < ALONE:
                     helpers.learn(took - guess)
-                    if said == DONE:
-                        helpers.helped()
-                    else:
-                        helpers.missed()
-                if said == DONE and took * threads < guess:  # a first look may have been at cold memory, or disturbed
-                    pace.seconds = took * threads / (count - begun)
+                if said == DONE and took < HELPED * guess:
+                    helpers.helped()
+                else:
+                    helpers.missed()
+                alone_for = took * threads if said == DONE else took
+                if alone_for < guess:  # a first look may have been at cold memory, or disturbed
+                    pace.seconds = alone_for / (count - begun)
             elif said == FAILED:
                 self.fail(min(helpers.failures(threads), key=lambda one: int(one.instance)))
             else:

@@ -99,6 +99,11 @@ class _Gather:
     in_parts: bool = False
     terms: list[_Term] = field(default_factory=list)
 
+    def _free(self, name: str) -> str:
+        while any(one.name == name for one in self.back.parameters):
+            name += "_"
+        return name
+
     def made(self) -> Kernel:
         if not self._set_once():
             raise _Other
@@ -107,7 +112,7 @@ class _Gather:
         old = self.target
         if self.in_parts:
             self.target = replace(old, shape=(*old.shape, self._lowest(self.terms[0]).size))
-        element, elements = Variable("element", type_, at), Variable("elements", type_, at)
+        element, elements = (Variable(self._free(name), type_, at) for name in ("element", "elements"))
         places = [Variable(f"at_{number}", type_, at) for number in range(len(self.target.shape))]
         total = Variable("sum", self.target.type, at)
         body: list[Statement] = []

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
 
 Pattern: TypeAlias = Literal["contiguous", "broadcast", "strided", "gather", "alone"]
 Seen: TypeAlias = "int | list[int] | None"
@@ -76,6 +78,23 @@ class Strides:
             counts[stride] += 1
         else:
             self._many[number] += 1
+
+
+def recorded(records: np.ndarray[Any, Any], window: int) -> list[Stride]:
+    """Of native code: records[instance][site] is how often it came by, and the elements of the first times; `window` instances in a row
+    are neighbours."""
+    if len(records) < 2:
+        return [_stride(Counter(), 0)] * records.shape[1]
+    depth = records.shape[2] - 2
+    often = np.minimum(records[:-1, :, 0], records[1:, :, 0])
+    often[window - 1 :: window] = 0  # the last of one stretch and the first of the next
+    apart = records[1:, :, 1 : 1 + depth] - records[:-1, :, 1 : 1 + depth]
+    both = np.arange(depth) < often[:, :, None]
+    found: list[Stride] = []
+    for site in range(records.shape[1]):
+        strides, times = np.unique(apart[:, site][both[:, site]], return_counts=True)
+        found.append(_stride(Counter(dict(zip(strides.tolist(), times.tolist(), strict=True))), 0))
+    return found
 
 
 def _stride(counts: Counter[int], many: int) -> Stride:

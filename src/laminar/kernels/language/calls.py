@@ -59,7 +59,7 @@ def _unknown(names: Names, at: At, name: str) -> NoReturn:
         )
     if name == "kernel":
         names.text.fail("K06", at, "the kernel calls itself", "a loop")
-    near = difflib.get_close_matches(name, [*names.body.functions, *INTRINSICS, *ATOMICS, "barrier", *TESTS], 1)
+    near = difflib.get_close_matches(name, [*names.body.functions, *INTRINSICS, *ATOMICS, "barrier", *TESTS], 1, 0.7)
     names.text.fail("K18", at, f"there is no function `{name}`", f"`{near[0]}`" if near else "define it in the file, before the kernel")
 
 
@@ -101,6 +101,8 @@ def _inlined(names: Names, function: c_ast.FuncDef, at: At, given: list[c_ast.No
     result_type = function.decl.type.type
     if isinstance(result_type, c_ast.PtrDecl):
         names.text.fail("K04", place(function), f"`{name}` gives a pointer", "an argument to write to: `float *result`")
+    if isinstance(result_type, c_ast.ArrayDecl):
+        names.text.fail("K12", place(function), f"`{name}` gives an array", "an argument to write to: `float result[3]`")
     if list(getattr(result_type.type, "names", [])) != ["void"]:
         inner.result = body.variable(name, scalar(names.text, result_type), at)
         out.append(Declare(at, inner.result))

@@ -8,6 +8,7 @@ from pycparser import c_ast
 
 from laminar.kernels.language.expressions import value_of
 from laminar.kernels.language.fold import folded
+from laminar.kernels.language.intrinsics import ALLOCATE
 from laminar.kernels.language.names import Bound, Names, Out
 from laminar.kernels.language.parse import place
 from laminar.kernels.language.text import Text
@@ -39,17 +40,51 @@ SHARED_BYTES: Final = 64 << 20
 def check_plain(text: Text, node: c_ast.Decl) -> None:
     """No static, extern, volatile and the like."""
     for word in node.storage:
-        rule = "K05" if word in ("static", "extern") else "K01"
-        text.fail(rule, place(node), f"`{word}` is not supported", "a variable of the function, or a parameter")
-    for word in [*node.quals, *(["function"] if node.funcspec and "inline" not in node.funcspec else [])]:
-        if word not in ("const", "restrict"):
-            text.fail(
-                "K03", place(node), f"`{word}` is not supported", "leave it out; `atomic_add(&a[k], v)` is for what many instances change"
-            )
+        rule, instead = ("K05", "a variable of the function, or a parameter") if word in ("static", "extern") else ("K01", "leave it out")
+        text.fail(rule, place(node), f"`{word}` is not supported", instead)
+    for word in node.funcspec:
+        text.fail("K01", place(node), f"`{word}` is for functions, and `{node.name}` is none", "leave it out")
+    _check_qualifiers(text, node)
     if getattr(node, "align", None):
         text.fail("K03", place(node), "`_Alignas` is not supported", "leave it out")
     if node.bitsize is not None:
         text.fail("K03", place(node), "a number of bits is not supported", "leave it out")
+
+
+def check_function(text: Text, node: c_ast.Decl) -> None:
+    """`static` and `inline` mean nothing here, where functions are put in place of their calls; C compilers like to have them."""
+    for word in [*node.storage, *node.funcspec]:
+        if word not in ("static", "inline"):
+            text.fail("K01", place(node), f"`{word}` is not supported before a function", "leave it out")
+    _check_qualifiers(text, node)
+
+
+def alike(one: c_ast.FuncDecl, other: c_ast.FuncDecl) -> bool:
+    """Have two declarations of a function the same types, names and sizes aside? `f()` says nothing of what it takes."""
+    return _words(one) == _words(other) and (one.args is None or other.args is None or _taken(one) == _taken(other))
+
+
+def _taken(node: c_ast.FuncDecl) -> list[list[str]]:
+    words = [_words(part) for part in node.args.params if isinstance(part, (c_ast.Decl, c_ast.Typename))]
+    return [] if words == [["void"]] else words
+
+
+def _words(node: c_ast.Node) -> list[str]:
+    inner, made = node.type, []
+    while not isinstance(inner, c_ast.TypeDecl):
+        made.append("[]" if isinstance(inner, (c_ast.ArrayDecl, c_ast.PtrDecl)) else type(inner).__name__)
+        inner = inner.type
+    return [*made, *sorted(getattr(inner.type, "names", [type(inner.type).__name__]))]
+
+
+def _check_qualifiers(text: Text, node: c_ast.Decl) -> None:
+    if "restrict" in node.quals and isinstance(node.type, c_ast.TypeDecl):
+        text.fail("K03", place(node), f"`restrict` is for pointers, and `{node.name}` is none", "leave it out")
+    for word in node.quals:
+        if word not in ("const", "restrict"):
+            text.fail(
+                "K03", place(node), f"`{word}` is not supported", "leave it out; `atomic_add(&a[k], v)` is for what many instances change"
+            )
 
 
 def is_fixed(node: c_ast.Decl) -> bool:
@@ -64,6 +99,8 @@ def array_shape(names: Names, node: c_ast.Decl, *, open_first: bool = False) -> 
     sizes: list[Expression] = []
     inner = node.type
     while isinstance(inner, c_ast.ArrayDecl):
+        for word in [one for one in inner.dim_quals or [] if one not in ("const", "restrict")]:
+            names.text.fail("K13", place(inner), f"`{word}` within the brackets of `{node.name}`", "the size alone: `[n]`")
         if inner.dim is None:
             if not (open_first and not sizes):
                 names.text.fail("K13", place(inner), f"`{node.name}` has no size", "a number, or a parameter: `[n]`")
@@ -152,6 +189,8 @@ def _pointer(names: Names, node: c_ast.Decl) -> None:
     if isinstance(start, c_ast.ID) and start.name == "NULL":
         names.bind(node.name, Bound(None, at, "pointer", fixed=True))
         return
+    if isinstance(start, c_ast.FuncCall) and isinstance(start.name, c_ast.ID) and start.name.name in ALLOCATE:
+        value_of(names, start, [])  # says that it allocates
     target = start.expr if isinstance(start, c_ast.UnaryOp) and start.op == "&" else None
     bound = names.find(target.name) if isinstance(target, c_ast.ID) else None
     if bound is None or bound.kind != "scalar" or bound.what is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pycparser import c_ast
 
 from laminar.kernels.language.calls import MOST_STATEMENTS, called, check_unused
-from laminar.kernels.language.declarations import array_shape, check_plain, is_fixed, is_size, type_place
+from laminar.kernels.language.declarations import alike, array_shape, check_function, check_plain, is_fixed, is_size, type_place
 from laminar.kernels.language.described import Described
 from laminar.kernels.language.expressions import value_of
 from laminar.kernels.language.fold import folded
@@ -59,14 +59,14 @@ def _read(text: Text, entry: str) -> Kernel:
     body = Body(text, functions, called, calls=[entry])
     names = Names(body, entry, 0)
     parameters = _parameters(names, function)
-    names.blocks.append({})
+    given = dict(names.blocks[0])  # names of the body's outermost block are beside those of the parameters
     out: Out = []
     lowered(names, function.body.block_items or [], out, tail=True)
     block = names.wrapped(place(function), out)
     if sum(1 for _ in statements(block)) > MOST_STATEMENTS:
         text.fail("K19", place(function), f"`{entry}` has more than {MOST_STATEMENTS} statements", "loops")
     check_unused(body)
-    instances, contract = _pragmas(names)
+    instances, contract = _pragmas(names, given)
     known = [_with_mode(one, block) for one in parameters]
     return Kernel(entry, text.text, tuple(known), block, tuple(body.variables), tuple(body.objects), instances, contract)
 
@@ -78,6 +78,7 @@ def entries(source: str, name: str = "kernel.c") -> tuple[str, ...]:
 
 def _functions(text: Text) -> dict[str, c_ast.FuncDef]:
     found: dict[str, c_ast.FuncDef] = {}
+    named: dict[str, c_ast.Decl] = {}  # the first time, also if it was not defined there
     for node in parse(text).ext:
         at = place(node)
         if isinstance(node, c_ast.FuncDef):
@@ -88,13 +89,14 @@ def _functions(text: Text) -> dict[str, c_ast.FuncDef]:
                 text.fail("K01", at, "parameters are declared in the way of 1978", "their types within the brackets")
             if any(isinstance(one, c_ast.EllipsisParam) for one in (node.decl.type.args.params if node.decl.type.args else [])):
                 text.fail("K01", at, f"`{name}` takes any number of arguments", "a fixed number")
+            _check_declared(text, node.decl, named)
             found[name] = node
         elif isinstance(node, c_ast.Typedef) and node.name in ("bool", "size_t"):
             continue
         elif isinstance(node, c_ast.Typedef):
             text.fail("K03", at, "typedef is not supported", "the type itself")
         elif isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.FuncDecl):
-            continue  # a function may be named before it is defined
+            _check_declared(text, node, named)  # a function may be named before it is defined
         elif isinstance(node, c_ast.Decl) and isinstance(node.type, (c_ast.Struct, c_ast.Union, c_ast.Enum)):
             scalar(text, node.type)
         elif isinstance(node, c_ast.Decl):
@@ -102,6 +104,14 @@ def _functions(text: Text) -> dict[str, c_ast.FuncDef]:
         else:
             text.fail("K01", at, f"{spoken(node)} is not supported outside of a function", "functions only")
     return found
+
+
+def _check_declared(text: Text, node: c_ast.Decl, named: dict[str, c_ast.Decl]) -> None:
+    check_function(text, node)
+    first = named.setdefault(node.name, node)
+    if not alike(first.type, node.type):
+        said = f"`{node.name}` has other types than in line {place(first).line}"
+        text.fail("K12", place(node), said, "the same types in both places, or leave the first out")
 
 
 def _parameters(names: Names, function: c_ast.FuncDef) -> list[Parameter]:
@@ -183,7 +193,7 @@ def _with_mode(parameter: Parameter, block: Block) -> Parameter:
     return Parameter(parameter.name, "array", parameter.of, parameter.at, "inout" if read else "out")
 
 
-def _pragmas(names: Names) -> tuple[Expression | None, bool]:
+def _pragmas(names: Names, given: dict[str, Bound]) -> tuple[Expression | None, bool]:
     text = names.text
     contract = text.pragmas.get("contract", "on")
     if contract not in ("on", "off"):
@@ -192,7 +202,7 @@ def _pragmas(names: Names) -> tuple[Expression | None, bool]:
     if words is None:
         return None, contract == "on"
     at, first = text.pragma_at["instances"], list[object]()
-    apart = Names(names.body, names.function, 0, blocks=[names.blocks[0]])
+    apart = Names(names.body, names.function, 0, blocks=[given])
     found = value_of(apart, parse_expression(text, Define(at, words), "the number of instances"), first)  # type: ignore[arg-type]
     if found.type not in WHOLE or first or not is_size(folded(found) or found):
         text.fail("K17", at, f"the number of instances is `{words[:40]}`", "a whole number, of sizes and values")

@@ -19,6 +19,13 @@ _OWN: Final = re.compile(r"\b(__\w+)\s*\(?\s*$")
 _LAST_WORD: Final = re.compile(r"(?:^|[;{}(,])\s*([A-Za-z_]\w*)\s*$")  # where a type may stand
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _HEAD: Final = re.compile(r"\b(?:void|bool|_Bool|int|long|float|double)\s+\w+\s*\([^(){};]*\)\s*$")
+_FOREIGN: Final = {
+    **dict.fromkeys(("typeof", "__typeof__", "_Imaginary", "_Decimal32", "_Decimal64", "_Decimal128", "constexpr"), ""),
+    **dict.fromkeys(("template", "class", "namespace", "using", "new", "delete", "operator", "public", "private", "virtual"), "C++"),
+    **dict.fromkeys(("__global__", "__device__", "__host__", "__shared__", "__constant__", "__forceinline__"), "CUDA"),
+    **dict.fromkeys(("__kernel", "__global", "__local", "__constant", "__private", "__read_only", "__write_only"), "OpenCL"),
+}
+"""Words of other languages, by which; of none: of other versions of C."""
 _KEYWORDS: Final = frozenset({"do", "else", "return", "goto", "case", "default", "break", "continue", "sizeof"})
 _SPOKEN: Final = {
     "Compound": "a block as a value",
@@ -104,14 +111,27 @@ def _fail_by_name(text: Text, at: At, what: str) -> None:
     """Of what the parser stumbles over, that which has a name."""
     lines = text.plain.split("\n")
     before = "\n".join([*lines[max(at.line - 9, 0) : at.line - 1], lines[at.line - 1][: at.column - 1]]) if at.line <= len(lines) else ""
-    if own := _OWN.search(before):
+    line = lines[at.line - 1] if at.line <= len(lines) else ""
+    token = _NAME.match(line, at.column - 1)
+    _fail_by_language(text, at, line)
+    if own := _OWN.search(before) or _OWN.search(before + (token[0] if token else "")):
         text.fail("K01", at, f"`{own[1]}` is a compiler's own word, and not supported", "take it out")
     if what == "before: {" and _HEAD.search(before):
         text.fail("K01", at, "unexpected `{`: a function within a function is not supported", "define it before the kernel")
     word = _LAST_WORD.search(before)
-    token = what.removeprefix("before: ")
-    if word and _NAME.fullmatch(token) and word[1] not in _KEYWORDS:
-        text.fail("K03", at, f"unexpected `{token}`: there is no type `{word[1]}`", "bool, int, long, float or double")
+    said = what.removeprefix("before: ")
+    if word and _NAME.fullmatch(said) and word[1] not in _KEYWORDS:
+        text.fail("K03", at, f"unexpected `{said}`: there is no type `{word[1]}`", "bool, int, long, float or double")
+
+
+def _fail_by_language(text: Text, at: At, line: str) -> None:
+    """Of a word in the line, up to the place."""
+    for found in _NAME.finditer(line, 0):
+        if found.start() < at.column and found[0] in _FOREIGN:
+            instead = f"take it out: kernels are C99, and not {_FOREIGN[found[0]]}" if _FOREIGN[found[0]] else "the type itself"
+            text.fail("K01", At(at.line, found.start() + 1), f"`{found[0]}` is not supported", instead)
+    if 'extern "' in line:
+        text.fail("K01", at, '`extern "C"` is not supported', "take it out: kernels are C99, and not C++")
 
 
 def spoken(node: c_ast.Node) -> str:

@@ -87,16 +87,19 @@ def _returns(node: c_ast.Node) -> bool:
     return isinstance(node, c_ast.Return)
 
 
-def _block(names: Names, node: c_ast.Node | Sequence[c_ast.Node] | None, *, tail: bool) -> Out:
+def _block(names: Names, node: c_ast.Node | None, *, tail: bool) -> Out:
     made: Out = []
-    if node is None:
-        return made
-    names.blocks.append({})
-    if isinstance(node, c_ast.Node):
+    if node is not None:
+        names.blocks.append({})
         lower(names, node, made, tail=tail)
-    else:
-        lowered(names, node, made, tail=tail)
-    names.blocks.pop()
+        names.blocks.pop()
+    return made
+
+
+def _rest(names: Names, nodes: Sequence[c_ast.Node]) -> Out:
+    """What follows `if (…) return;` is of the same block as that."""
+    made: Out = []
+    lowered(names, nodes, made, tail=True)
     return made
 
 
@@ -104,7 +107,9 @@ def _if(names: Names, node: c_ast.If, out: Out, *, tail: bool, otherwise: Sequen
     condition = condition_of(names, node.cond, out)
     known = condition.value if isinstance(condition, Constant) else None  # NULL or not: the other side may not even make sense
     then = _block(names, node.iftrue, tail=tail) if known is not False else []
-    other = _block(names, node.iffalse if otherwise is None else otherwise, tail=tail) if known is not True else []
+    other: Out = []
+    if known is not True:
+        other = _block(names, node.iffalse, tail=tail) if otherwise is None else _rest(names, otherwise)
     if known is not None:
         out.extend(then if known else other)
     else:

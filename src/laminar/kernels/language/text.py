@@ -70,6 +70,7 @@ def prepared(source: str, name: str) -> Text:
         one.fail("K01", _at(text, open_comment), "a comment that does not end", "end it with */")
     bare = _COMMENT.sub(lambda found: _blank(found[0]) if found[0][0] == "/" else found[0], text)
     bare = _DIRECTIVE.sub(lambda found: _directive(one, found), bare)
+    bare = bare.replace("\\\n", " \n")  # lines that go on
     one.worded = bare
     one.plain = _WORD.sub(lambda found: _blank(found[0]), bare)
     return one

@@ -29,6 +29,12 @@ class At(NamedTuple):
     column: int
 
 
+class Added(At):
+    """Of what stands in no text: it was put there to make one kernel out of another, and is not counted."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Variable:
     """A scalar: in a register, or wherever the compiler puts it. Counted as memory kind `register`."""

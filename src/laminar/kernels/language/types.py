@@ -18,6 +18,7 @@ _NAMES: Final[dict[tuple[str, ...], Type]] = {
     ("signed",): "int",
     ("int", "signed"): "int",
     ("long",): "long",
+    ("long", "signed"): "long",
     ("int", "long"): "long",
     ("long", "long"): "long",
     ("int", "long", "long"): "long",
@@ -40,7 +41,10 @@ def scalar(text: Text, node: c_ast.Node) -> Type:
         node = node.type
     if isinstance(node, (c_ast.Struct, c_ast.Union, c_ast.Enum)):
         word = type(node).__name__.lower()
-        text.fail("K03", place(node), f"{word} is not supported", "a variable or an array for each of its members")
+        instead = (
+            "`#define NAME 0` for each of its constants, and int" if word == "enum" else "a variable or an array for each of its members"
+        )
+        text.fail("K03", place(node), f"{word} is not supported", instead)
     if isinstance(node, c_ast.FuncDecl):
         text.fail("K03", place(node), "the type of a pointer to a function is not supported", "call the function by its name")
     if not isinstance(node, c_ast.IdentifierType):
@@ -66,7 +70,10 @@ def literal(text: Text, node: c_ast.Constant) -> Constant:
     digits = low.rstrip("ul")
     if "u" in low[len(digits) :]:
         text.fail("K03", at, f"{said} is unsigned, which kernels do not have", digits)
-    value = int(digits, 8) if digits.startswith("0") and digits.isdigit() else int(digits, 0)
+    try:
+        value = int(digits, 8) if digits.startswith("0") and digits.isdigit() else int(digits, 0)
+    except ValueError:
+        text.fail("K01", at, f"{said[:40]} is no number of C99", "digits alone")
     if value >= 2**63:
         text.fail("K03", at, f"{said} does not fit 64 bits", "a smaller number, or a double: write a point")
     return Constant(at, "long" if value >= 2**31 or "l" in low[len(digits) :] else "int", value)

@@ -12,6 +12,7 @@ Read in this order:
     engine.py        native code behind it
     backward.py      the adjoint: `kernel_backward` of the file, or derived; what of a call it needs
     autograd.py      gradients while code runs
+    again.py         gradients of gradients
     library.py       the same for tracing, export and torch.compile: laminar_kernels::leaky_<sha256>
     provide.py       the operators that graphs name, from files that lie here
     module.py        KernelModule

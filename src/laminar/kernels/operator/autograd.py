@@ -12,8 +12,11 @@ import torch
 from torch import Tensor
 
 from laminar.core.errors import LaminarError
+from laminar.kernels.operator.again import Adjoint
 from laminar.kernels.operator.backward import Backward
-from laminar.kernels.operator.library import operator_of, refuse_gradient, register_gradient, split
+from laminar.kernels.operator.engine import DTYPES
+from laminar.kernels.operator.library import operator_of, register_gradient, split
+from laminar.kernels.operator.routine import Routine
 from laminar.kernels.operator.sizes import instances
 
 if TYPE_CHECKING:
@@ -33,12 +36,12 @@ void kernel(int i, int n, int rows, int cols, const float part[rows][cols], floa
 class Tape:
     """What the adjoint of one call needs. `own`: values that came as tensors, in order; they follow the arrays among the tensors."""
 
-    function: KernelFunction
+    function: KernelFunction | Adjoint
     own: tuple[str, ...]
     found: tuple[Backward, ...] | LaminarError
     values: tuple[Any, ...]  # of those in `own`, whatever they were
     count: Any
-    shapes: dict[str, Any]  # of the tensors
+    shapes: dict[str, Any]  # of the tensors, and of arrays that nobody sees
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,7 +68,7 @@ class Tape:
         (inputs, outputs), kept = self._needed(), iter(saved)
         given = {name: next(kept) for name in self.names if name in inputs}
         made = {name: next(kept) for name in self.function.routine.returned if name in outputs}
-        known = dict(zip(self.function.routine.returned, shares, strict=True))
+        known = dict(zip(self.function.routine.returned, shares, strict=True)) | self._unseen()
         values = {one.name: value for one, value in zip(self.function.kernel.values, self.values, strict=True)}
         values[self.function.kernel.count.name] = self.count
         if traced:
@@ -80,6 +83,13 @@ class Tape:
             results |= zip(one.gives, [summed(part) for part in gave] if one.otherwise is not None else gave, strict=True)
         return {name: one.reshape(self.shapes[name]) for name, one in results.items()}
 
+    def _unseen(self) -> dict[str, Tensor]:
+        """Gradients of arrays that the routine changes and does not give back: nothing came of them."""
+        assert not isinstance(self.found, LaminarError)
+        routine = self.function.routine
+        names = {name for one in self.found for source, name in one.takes if source == "gradient"} - set(routine.returned)
+        return {name: torch.zeros(self.shapes[name], dtype=DTYPES[routine.objects[name].type]) for name in names}
+
     def _few(self, one: Backward, given: Mapping[str, Tensor], made: Mapping[str, Tensor], shares: Mapping[str, Any], values: Any) -> bool:
         """Is there room for the parts of a gradient? Nobody knows while sizes are symbols."""
         held = [(shares if source == "gradient" else given if source == "input" else made)[name] for source, name in one.takes]
@@ -93,8 +103,9 @@ class Tape:
         routine = one.routine
         ordered = [values[parameter.name] for parameter in routine.kernel.values]
         own = frozenset(self.own if traced else ()) & {parameter.name for parameter in routine.kernel.values}
-        if traced or torch.is_grad_enabled():  # by the operator, which also knows that there is no gradient of a gradient
-            return listed(operator_of(routine, own, refuse_gradient)(*arrays, *ordered, None if one.by_element else self.count))
+        if traced:
+            operator = operator_of(routine, own, formula(Adjoint(routine), _ordered(routine, own)))
+            return listed(operator(*arrays, *ordered, None if one.by_element else self.count))
         known = dict(zip((parameter.of for parameter in routine.kernel.values), ordered, strict=True))
         return routine.run(arrays, ordered, instances(routine, known) if one.by_element else self.count)
 
@@ -135,11 +146,15 @@ class Applied(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *shares: Tensor) -> Any:
-        found = ctx.tape.gradients(ctx.saved_tensors, shares, traced=False)
+        found = ctx.tape.gradients(ctx.saved_tensors, shares, traced=torch.is_grad_enabled())  # the gradient of it may be wanted, too
         return (None, None, None, *(found.get(name) for name in ctx.tape.names))
 
 
-def formula(function: KernelFunction, own: tuple[str, ...]) -> Callable[[Any], None]:
+def _ordered(routine: Routine, own: frozenset[str]) -> tuple[str, ...]:
+    return tuple(one.name for one in routine.kernel.values if one.name in own)
+
+
+def formula(function: KernelFunction | Adjoint, own: tuple[str, ...]) -> Callable[[Any], None]:
     """Registers the gradient of the kernel's operator."""
 
     def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -149,6 +164,8 @@ def formula(function: KernelFunction, own: tuple[str, ...]) -> Callable[[Any], N
         wanted = frozenset(name for name, one in zip(names, tensors, strict=True) if one.requires_grad)
         plain = tuple(None if isinstance(one, Tensor) else one for one in values)
         shapes = {name: one.shape for name, one in zip(names, tensors, strict=True)}
+        unseen = [name for name in function.routine.objects if name not in shapes and name not in function.routine.returned]
+        shapes |= {name: function.routine.shape(name, arrays, values, count) for name in unseen}
         ctx.tape = Tape(function, own, function.backwards(wanted, as_said=inputs[-1] is None), plain, count, shapes)
         ctx.save_for_backward(*ctx.tape.kept(tensors, listed(output)))
 

@@ -58,28 +58,34 @@ def backwards_of(kernel: Kernel, file: str, wanted: frozenset[str], *, as_said: 
     What many instances add to is derived by element where that can be done, so that it needs no atomics."""
     entry = entry_of(kernel.text, file)
     if entry is not None:
-        return (_fitted(kernel, read_kernel(kernel.text, file, entry), file, wanted),)
+        return (_Fitting(kernel, read_kernel(kernel.text, file, entry), file, flat_of(kernel)).backward(wanted),)
+    return derived(kernel, file, wanted, flat_of(kernel), as_said=as_said)
+
+
+def flat_of(kernel: Kernel) -> frozenset[str]:
+    """Arrays that have tensors of any shape."""
+    return frozenset(one.name for one in kernel.arrays) if is_flat(kernel) else frozenset()
+
+
+def derived(kernel: Kernel, file: str, wanted: frozenset[str], flat: frozenset[str], *, as_said: bool) -> tuple[Backward, ...]:
+    """The same, whatever is written by hand. `flat`: arrays that have tensors of any shape."""
     found: list[Backward] = []
+
+    def fitted(text: str, names: frozenset[str], *, by_element: bool = False) -> Backward:
+        return _Fitting(kernel, read_kernel(text, f"{file} (derived)", "kernel_backward"), file, flat, by_element).backward(names)
+
     for name in sorted(wanted) if as_said else ():
         text = adjoint_by_element(kernel, name, file=file)
         if text is not None:
-            found.append(_fitted(kernel, _read(text, file), file, frozenset({name}), by_element=True))
+            found.append(fitted(text, frozenset({name}), by_element=True))
         elif (text := adjoint_in_parts(kernel, name, file=file)) is not None:
-            whole = _fitted(kernel, _read(adjoint(kernel, wanted={name}, file=file), file), file, frozenset({name}))
-            parts = _fitted(kernel, _read(text, file), file, frozenset({name}), by_element=True)
+            whole = fitted(adjoint(kernel, wanted={name}, file=file), frozenset({name}))
+            parts = fitted(text, frozenset({name}), by_element=True)
             found.append(replace(parts, otherwise=whole))
     rest = wanted.difference(*(one.gives for one in found))
     if rest:
-        found.append(_fitted(kernel, _read(adjoint(kernel, wanted=rest, file=file), file), file, rest))
+        found.append(fitted(adjoint(kernel, wanted=rest, file=file), rest))
     return tuple(found)
-
-
-def _read(text: str, file: str) -> Kernel:
-    return read_kernel(text, f"{file} (derived)", "kernel_backward")
-
-
-def _fitted(kernel: Kernel, made: Kernel, file: str, wanted: frozenset[str], *, by_element: bool = False) -> Backward:
-    return _Fitting(kernel, _without_unused(kernel, made), file, by_element).backward(wanted)
 
 
 def _without_unused(kernel: Kernel, made: Kernel) -> Kernel:
@@ -94,9 +100,11 @@ class _Fitting:
     kernel: Kernel
     made: Kernel
     file: str
-    by_element: bool
+    flat: frozenset[str]
+    by_element: bool = False
 
     def backward(self, wanted: frozenset[str]) -> Backward:
+        self.made = _without_unused(self.kernel, self.made)
         of = {one.name: one for one in self.kernel.parameters}
         takes: list[tuple[str, str]] = []
         given: list[str] = []
@@ -134,8 +142,6 @@ class _Fitting:
                 hint=f"a parameter {GRAD}{missing[0]} for {self.made.name}, or {missing[0]}.detach() in the call",
             )
         returned = tuple(sorted(wanted))
-        flat = is_flat(self.kernel)
-        shaped = {one.name for one in self.made.arrays} - {f"{GRAD}{one.name}" for one in self.kernel.values}
         routine = Routine(
             name=operator_name(self.file, self.made.text, self.made.name, *returned),
             kernel=self.made,
@@ -143,7 +149,7 @@ class _Fitting:
             given=tuple(given),
             copied=frozenset(copied),
             returned=tuple(gives[name] for name in returned),
-            flat=frozenset(shaped) if flat else frozenset(),
+            flat=frozenset(one.name for one in self.made.arrays if {one.name, one.name.removeprefix(GRAD)} & self.flat),
         )
         return Backward(routine, self.by_element, tuple(takes), returned)
 

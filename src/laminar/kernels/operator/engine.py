@@ -9,21 +9,20 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol, final
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from laminar.kernels.arguments import Array, Value
+from laminar.kernels.arguments import Array
 from laminar.kernels.circuit.cost import cost
-from laminar.kernels.circuit.phases import phases, run_plan
+from laminar.kernels.circuit.native_phases import NativePhases
 from laminar.kernels.compile.board import Status
-from laminar.kernels.compile.native import Native, compiled
+from laminar.kernels.compile.native import Native, compiled, waits
 from laminar.kernels.language.rewrite import Rewrite
-from laminar.kernels.language.tree import WHOLE, Atomic, Barrier, Binary, Block, Kernel, Load, Object, Statement, Store, Type, statements
+from laminar.kernels.language.tree import WHOLE, Atomic, Binary, Block, Kernel, Load, Object, Statement, Store, Type, statements
 from laminar.kernels.operator.split import LONG, Split
 
 _ARGUMENTS: Final = (ctypes.c_int32, *(ctypes.c_int64,) * 3, *(ctypes.c_void_p,) * 3)
@@ -52,8 +51,7 @@ class Engine(Protocol):
 
 
 def engine_of(kernel: Kernel, file: str) -> Engine:
-    waits = any(isinstance(one, Barrier) for one in statements(kernel.body)) or any(one.memory == "shared" for one in kernel.objects)
-    return Phased(kernel, file) if waits else Direct(kernel, file)
+    return Phased(kernel, file) if waits(kernel) else Direct(kernel, file)
 
 
 class _Own(threading.local):
@@ -83,10 +81,10 @@ class Direct:
 
     def run(self, tensors: Sequence[Tensor], slots: bytes, values: Sequence[Any], count: int) -> None:
         if count >= MANY and not self._ordered and (threads := torch.get_num_threads()) > 1:
-            self._native.run(self._arrays(tensors), list(values), count, threads)
+            self._native.run(arrays_of(tensors, self._flat), list(values), count, threads)
             return
         if self._split is not None and self._cost * count > LONG and count < MANY:
-            self._split.run(self._arrays(tensors), values, count, lambda: self._whole(tensors, slots, count))
+            self._split.run(arrays_of(tensors, self._flat), values, count, lambda: self._whole(tensors, slots, count))
             return
         self._whole(tensors, slots, count)
 
@@ -95,10 +93,6 @@ class Direct:
         own = self._own
         if call(0, count, count, self._pointers(*[one.data_ptr() for one in tensors]), slots, own.place):
             self._native.fail(own.status)  # what was changed so far stays: a second run might not fail
-
-    def _arrays(self, tensors: Sequence[Tensor]) -> list[Array]:
-        arrays = (one.detach().numpy() for one in tensors)
-        return [array.reshape(-1) if flat else array for array, flat in zip(arrays, self._flat, strict=True)]
 
 
 def _sums(kernel: Kernel) -> bool:
@@ -122,19 +116,17 @@ class _InOrder(Rewrite):
 @final
 class Phased:
     def __init__(self, kernel: Kernel, file: str) -> None:
-        self._kernel, self._plan = kernel, phases(kernel)
-        self._natives = {id(one): compiled(one, file=file) for one in self._plan.phases}
+        self._native = NativePhases(kernel, file=file)
+        self._flat = [isinstance(one.of, Object) and len(one.of.shape) == 1 for one in kernel.arrays]
 
-    def slots(self, values: Sequence[Any]) -> bytes:  # noqa: ARG002 - phases take values by name
+    def slots(self, values: Sequence[Any]) -> bytes:  # noqa: ARG002 - phases take values as they are
         return b""
 
     def run(self, tensors: Sequence[Tensor], slots: bytes, values: Sequence[Any], count: int) -> None:  # noqa: ARG002
-        arrays: dict[str, np.ndarray[Any, Any]] = {}
-        for one, tensor in zip(self._kernel.arrays, tensors, strict=True):
-            array = tensor.detach().numpy()
-            arrays[one.name] = array.reshape(-1) if isinstance(one.of, Object) and len(one.of.shape) == 1 else array
-        run_plan(self._plan, self._phase, arrays, {one.name: value for one, value in zip(self._kernel.values, values, strict=True)}, count)
+        self._native.run(arrays_of(tensors, self._flat), list(values), count)
 
-    def _phase(self, kernel: Kernel, arrays: dict[str, Array], values: Mapping[str, Value], count: int) -> None:
-        ordered = [arrays[one.name] for one in kernel.arrays]
-        self._natives[id(kernel)].run(ordered, [values[one.name] for one in kernel.values], count)
+
+def arrays_of(tensors: Sequence[Tensor], flat: Sequence[bool]) -> list[Array]:
+    """`flat`: those of one dimension, whose tensors may have any shape."""
+    arrays = (one.detach().numpy() for one in tensors)
+    return [array.reshape(-1) if line else array for array, line in zip(arrays, flat, strict=True)]

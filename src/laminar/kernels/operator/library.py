@@ -47,21 +47,6 @@ def register_gradient(operator: Any, backward: Callable[..., Any], setup: Callab
     torch.library.register_autograd(operator, backward, setup_context=setup, lib=_LIBRARY)
 
 
-def refuse_gradient(operator: Any) -> None:
-    """Of a gradient: there is none."""
-
-    def backward(*_: Any) -> Any:
-        raise LaminarError(
-            "L705", "the gradient of a kernel's gradient is not derived", hint="backward() without create_graph=True, or write it in torch"
-        )
-
-    register_gradient(operator, backward, _nothing)
-
-
-def _nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """To keep for a gradient that is refused."""
-
-
 def _arguments(routine: Routine, tensors: frozenset[str]) -> str:
     words = [f"Tensor array_{name}" for name in routine.given]
     for one in routine.kernel.values:

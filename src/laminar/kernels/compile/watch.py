@@ -1,0 +1,209 @@
+"""What code with counters counts and looks for, and where it keeps that: in words behind the status of a call.
+
+    counters of regions · pointers to who was at each element · pointers to which elements have a value · records, and words for them
+
+Some stretches of neighbouring instances are run one by one, with the elements they look at recorded: how far neighbours are apart is told
+by these. All instances are run once, whichever way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from laminar.kernels.analyse.assigned import Assigned
+from laminar.kernels.compile.assembly import Code, Word, number
+from laminar.kernels.compile.body import Counters
+from laminar.kernels.compile.regions import Regions
+from laminar.kernels.emulate.accesses import STRIDES
+from laminar.kernels.language.same import same_all
+from laminar.kernels.language.tree import (
+    Assign,
+    Atomic,
+    Block,
+    Declare,
+    Expression,
+    If,
+    Kernel,
+    Load,
+    Loop,
+    Object,
+    Read,
+    Statement,
+    Store,
+    Variable,
+    blocks,
+    expressions,
+    statements,
+    walk,
+)
+
+Sort: TypeAlias = Literal["once", "few", "owner"]
+"""Of what is kept of an element: that somebody was there, a byte, if nobody comes twice; what for, a byte, if an instance knows itself
+where it has been; or who, and what for, a word (shadows.py)."""
+
+STATUS: Final = 40  # bytes
+FEW: Final = 4  # places that an instance compares with where it has been
+MOST_OWNERS: Final = (1 << 29) - 2  # instances that a word has numbers for
+OWN_WORDS: Final = ("records", "base", "parts", "window", "unit")
+
+
+@dataclass(frozen=True)
+class Watch:
+    """`races`: arrays over whose elements instances may meet; `quiet`: accesses, by id, to elements that the instance has
+    written for sure. `empty`: global
+    arrays that start without values; `unsure`: reads and loads, by id, of what may have none. `rounds`: that a loop which may have no end
+    may take. `depth`: accesses of a place that are recorded of an instance."""
+
+    regions: Regions
+    races: Mapping[Object, Sort] = field(default_factory=dict)
+    quiet: frozenset[int] = frozenset()
+    empty: tuple[Object, ...] = ()
+    unsure: frozenset[int] = frozenset()
+    rounds: int = 1 << 30
+    depth: int = STRIDES
+
+    @staticmethod
+    def of(kernel: Kernel, *, independent: bool, empty: Iterable[str] = (), rounds: int = 1 << 30) -> Watch:
+        assigned, own = Assigned.of(kernel), _Own()
+        own.block(kernel.body, [])
+        names, quiet = set(empty), frozenset(own.found)
+        return Watch(
+            Regions.of(kernel),
+            {} if independent else {one: _sort(kernel, one, quiet) for one in _written(kernel)},
+            quiet,
+            tuple(one for one in kernel.objects if one.memory == "global" and one.name in names),
+            frozenset(assigned.unsure) | frozenset(assigned.unset),
+            rounds,
+            STRIDES if any(isinstance(one, Loop) for one in statements(kernel.body)) else 1,
+        )
+
+    def loose(self, kernel: Kernel) -> frozenset[Variable | Object]:
+        """What the unsure ones look at."""
+        found: set[Variable | Object] = set()
+        for one in statements(kernel.body):
+            for part in (part for whole in expressions(one) for part in walk(whole) if id(part) in self.unsure):
+                assert isinstance(part, (Read, Load))
+                found.add(part.variable if isinstance(part, Read) else part.object)
+        return frozenset(found)
+
+    @property
+    def words(self) -> int:
+        """Of eight bytes, with the status."""
+        return self.word("unit") + 1
+
+    def word(self, name: str) -> int:
+        """Where the counters begin, the pointers of each kind, and where each other word is."""
+        counters = STATUS // 8
+        races = counters + len(self.regions.numbers)
+        filled = races + len(self.races)
+        own = filled + len(self.empty)
+        return {"counters": counters, "races": races, "filled": filled}.get(name, own + (OWN_WORDS.index(name) if name in OWN_WORDS else 0))
+
+    @property
+    def record(self) -> int:
+        """Words of a place's record: how many there were, elements, and one for those that are too many."""
+        return self.depth + 2
+
+    def place(self, code: Code, status: Word, name: str, number_: int = 0) -> Word:
+        return code.address("i64", status, number("i64", self.word(name) + number_))
+
+    def counters(self, code: Code, status: Word, present: Word | None = None, *, recorded: bool = False) -> Counters:
+        """As a function starts."""
+        places = [code.room("i64") for _ in self.regions.numbers]
+        for place in places:
+            code.store(number("i64", 0), place)
+        races = {one: (sort, code.load("ptr", self.place(code, status, "races", at))) for at, (one, sort) in enumerate(self.races.items())}
+        filled = {one: code.load("ptr", self.place(code, status, "filled", at)) for at, one in enumerate(self.empty)}
+        records = code.load("ptr", self.place(code, status, "base")) if recorded else None
+        return Counters(self.regions, tuple(places), races, self.quiet, filled, self.unsure, self.rounds, present, records, self.record)
+
+    def flush(self, code: Code, status: Word, counters: Counters) -> None:
+        for number_, one in enumerate(counters.places):
+            place = self.place(code, status, "counters", number_)
+            code.store(code.binary("add", code.load("i64", place), code.load("i64", one)), place)
+
+
+def _written(kernel: Kernel) -> tuple[Object, ...]:
+    """Arrays that instances share and change, but for those with nothing but atomics."""
+    found: dict[Object, set[type]] = {}
+    for access in _accesses(kernel.body):
+        if access.object.memory != "local":
+            found.setdefault(access.object, set()).add(type(access))
+    return tuple(one for one in kernel.objects if found.get(one, set()) - {Load} and found[one] != {Atomic})
+
+
+def _sort(kernel: Kernel, object_: Object, quiet: frozenset[int]) -> Sort:
+    """`once`: an instance writes one element, and looks at no other. `few`: it comes to some places, each once."""
+    found = [one for one in _accesses(kernel.body) if one.object is object_ and id(one) not in quiet]
+    if all(isinstance(one, Store) for one in found) and _most(kernel.body, object_, quiet) <= 1:
+        return "once"
+    loops = [one for one in statements(kernel.body) if isinstance(one, Loop)]
+    again = {id(one) for loop in loops for one in _accesses((loop,))}
+    few = len(found) <= FEW and not any(isinstance(one, Atomic) or id(one) in again for one in found)
+    return "few" if few else "owner"
+
+
+def _accesses(block: Block) -> Iterator[Load | Store | Atomic]:
+    for one in statements(block):
+        for access in (one, *(part for whole in expressions(one) for part in walk(whole))):
+            if isinstance(access, (Load, Store, Atomic)):
+                yield access
+
+
+def _most(block: Block, object_: Object, quiet: frozenset[int]) -> int:
+    """How often an instance may write to it for the first time; two: or more."""
+    total = 0
+    for one in block:
+        if isinstance(one, Store):
+            total += one.object is object_ and id(one) not in quiet
+        elif isinstance(one, If):
+            total += max(_most(one.then, object_, quiet), _most(one.other, object_, quiet))
+        else:
+            inner = sum(_most(part, object_, quiet) for part in blocks(one))
+            total += 2 if inner and isinstance(one, Loop) else inner
+    return min(total, 2)
+
+
+class _Own:
+    """Accesses to elements that the instance itself has written by then, or will have by the end of the statement: they say nothing new."""
+
+    def __init__(self) -> None:
+        self.found: set[int] = set()
+
+    def block(self, block: Block, mine: list[Store]) -> None:
+        """`mine`: stores on every way here, with nothing in between that would change where they go."""
+        for one in block:
+            after = [store for store in mine if not _moves(one, store)]
+            held = after if isinstance(one, Loop) else mine
+            for whole in expressions(one):
+                self._look(whole, held, one)
+            if isinstance(one, (Store, Atomic)) and _is_at(one, held):
+                self.found.add(id(one))
+            for inner in blocks(one):
+                self.block(inner, list(held))
+            mine = [*after, one] if isinstance(one, Store) and not _moves(one, one) else after
+
+    def _look(self, whole: Expression, mine: list[Store], around: Statement) -> None:
+        target = [around] if isinstance(around, Store) and whole is around.value else []
+        self.found |= {id(part) for part in walk(whole) if isinstance(part, Load) and _is_at(part, [*mine, *target])}
+
+
+def _is_at(access: Load | Store | Atomic, stores: list[Store]) -> bool:
+    return any(one.object is access.object and same_all(one.index, access.index) for one in stores)
+
+
+def _moves(statement: Statement, store: Store) -> bool:
+    """May the index of the store be another one after it?"""
+    reads = {part for index in store.index for part in walk(index)}
+    variables = {part.variable for part in reads if isinstance(part, Read)}
+    objects = {part.object for part in reads if isinstance(part, Load)}
+    for one in statements((statement,)):
+        if isinstance(one, Assign) and one.variable in variables:
+            return True
+        if isinstance(one, Declare) and (one.what in variables or one.what in objects):
+            return True
+        if isinstance(one, (Store, Atomic)) and one.object in objects:
+            return True
+    return False
