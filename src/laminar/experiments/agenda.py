@@ -1,4 +1,5 @@
-"""Agenda: what is left to do in an experiment, as trials come in: rounds of all variants, rungs of a halving, or proposals of a search."""
+"""Agenda: what is left to do in an experiment, as trials come in: rounds of all variants (or in turn, as they are listed), rungs of a
+halving, or proposals of a search."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol, final
 
 from laminar.experiments.measures import measure_of
-from laminar.experiments.order import Next, left, left_halving, standing
+from laminar.experiments.order import Next, left, left_halving, left_in_turn, standing
 from laminar.experiments.record import Description, Trial, Variant
 from laminar.experiments.spec import Sweep, goal_of
 from laminar.experiments.variants import apply
@@ -29,14 +30,17 @@ class Agenda(Protocol):
 
 @final
 class Rounds:
-    def __init__(self, description: Description, seed: int, trials: Sequence[Trial]) -> None:
+    """`seed`: of the order in which each round goes; None: as variants are listed, because one stands on another."""
+
+    def __init__(self, description: Description, seed: int | None, trials: Sequence[Trial]) -> None:
         self._description, self._seed, self._trials = description, seed, list(trials)
         self._variants = {one.id: one for one in description.variants}
         self._left: list[Next] | None = None  # of ten thousand trials it takes a while, and is asked for often
 
     def left(self) -> list[Next]:
         if self._left is None:
-            self._left = left(self._description, self._trials, self._seed)
+            in_turn = self._seed is None
+            self._left = left_in_turn(self._description, self._trials) if in_turn else left(self._description, self._trials, self._seed)
         return self._left
 
     def add(self, trial: Trial) -> None:
@@ -84,7 +88,7 @@ class Rungs:
         self._trials.append(trial)
 
     def done(self) -> int:
-        return len(self._trials)
+        return sum(one.variant in self._variants for one in self._trials)
 
     def variant(self, id: str) -> Variant:
         return self._variants[id]
@@ -94,11 +98,11 @@ def _epochs(file: StackFile, layer: str) -> int:
     return next(one.train.epochs for one in file.spec.layer if one.name == layer)
 
 
-def agenda_of(description: Description, sweep: Sweep, file: StackFile, trials: Sequence[Trial]) -> Agenda:
+def agenda_of(description: Description, sweep: Sweep, file: StackFile, trials: Sequence[Trial], *, in_turn: bool = False) -> Agenda:
     if sweep.search is not None:
         from laminar.experiments.search import Proposals  # brings optuna
 
         return Proposals(description, sweep, trials)
     if sweep.halving is not None:
         return Rungs(description, sweep, file, trials)
-    return Rounds(description, sweep.order_seed, trials)
+    return Rounds(description, None if in_turn else sweep.order_seed, trials)

@@ -34,7 +34,7 @@ def compare_experiments(first: tuple[Description, Sequence[Trial]], second: tupl
     """L008 when no variant is in both."""
     (one, trials), (other, others) = first, second
     labels = {variant.id: variant.label for variant in one.variants}
-    ids = [variant.id for variant in other.variants]
+    ids = {variant.id for variant in other.variants}
     both = [id for id in labels if id in ids]
     if not both:
         raise LaminarError(
@@ -43,10 +43,11 @@ def compare_experiments(first: tuple[Description, Sequence[Trial]], second: tupl
             hint="compare two experiments with the same axes and values",
         )
     rows = []
+    known, known_others = counted_trials(trials), counted_trials(others)
     for id in both:
         for measure in one.measures:
-            base = values_of(counted_trials(trials, id), measure, one.target)
-            values = values_of(counted_trials(others, id), measure, other.target)
+            base = values_of(known.get(id, ()), measure, one.target)
+            values = values_of(known_others.get(id, ()), measure, other.target)
             if base and values:
                 rows.append(
                     Compared(

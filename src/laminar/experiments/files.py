@@ -49,11 +49,20 @@ def read_description(store: Store, name: str) -> Description:
     """L018 when there is none of this name."""
     path = folder_of(store, name) / EXPERIMENT
     try:
-        return msgspec.json.decode(atomic.read_bytes(path), type=Description)
+        return msgspec.json.decode(_read(path, name), type=Description)
     except FileNotFoundError:
         raise _unknown(store, name) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(path, name, str(error)) from None
+
+
+def _read(path: Path, name: str) -> bytes:
+    try:
+        return atomic.read_bytes(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:  # a folder in its place, a disk that fails
+        raise _damaged(path, name, error.strerror or str(error)) from None
 
 
 def write_description(store: Store, description: Description) -> None:
@@ -66,7 +75,7 @@ def read_trials(store: Store, name: str) -> list[Trial]:
     """In the order in which they ended. A torn last line is left out."""
     path = folder_of(store, name) / TRIALS
     try:
-        lines = atomic.read_bytes(path).split(b"\n")[:-1]
+        lines = _read(path, name).split(b"\n")[:-1]
     except FileNotFoundError:
         return []
     trials = []

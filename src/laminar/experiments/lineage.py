@@ -14,14 +14,18 @@ from laminar.store.store import Store
 
 @dataclass
 class Node:
-    """A layer that others stand on, or all layers of a variant: `leaf` is its id then."""
+    """A layer that others stand on, or all layers of a variant (`leaf` is its id then), or both."""
 
     name: str
-    seconds: float  # of training
-    bytes: int  # of tensors that the layer below does not have
+    seconds: float = 0.0  # of training
+    bytes: int = 0  # of tensors that the layer below does not have
     layers: int = 1
     leaf: str = ""
     above: list[Node] = field(default_factory=list)
+
+    @property
+    def shared(self) -> bool:
+        return bool(self.above) or not self.leaf
 
     @property
     def variants(self) -> int:
@@ -29,33 +33,31 @@ class Node:
 
 
 def lineage(store: Store, trials: list[Trial]) -> list[Node]:
-    """The roots. Layers of one variant (its repeats) are one leaf; what was removed from the store is left out."""
-    nodes: dict[str, Node] = {}
-    leaves: dict[tuple[str, str], Node] = {}
+    """The roots. Layers of one variant (its repeats) are one node; what was removed from the store is left out."""
+    by_layer = {one.layer: one for one in trials if one.layer}
+    nodes: dict[tuple[str, ...], Node] = {}
+    counted: set[str] = set()
     roots: list[Node] = []
     for trial in trials:
         manifest = _found(store, trial.layer)
         if manifest is None:
             continue
-        chain = ancestors(store, manifest)
-        below: Node | None = None
-        for number, one in reversed(list(enumerate(chain))):
-            if one.id not in nodes:
-                parent = chain[number + 1] if number + 1 < len(chain) else None
-                nodes[one.id] = Node(one.name, one.seconds, _own(one, parent))
-                (below.above if below else roots).append(nodes[one.id])
-            below = nodes[one.id]
-        place = (chain[0].id if chain else "", trial.variant)
-        if place in leaves:
-            leaf = leaves[place]
-            leaf.layers, leaf.seconds, leaf.bytes = (
-                leaf.layers + 1,
-                leaf.seconds + trial.seconds,
-                leaf.bytes + _own(manifest, chain[0] if chain else None),
-            )
-        else:
-            leaves[place] = Node(manifest.name, trial.seconds, _own(manifest, chain[0] if chain else None), leaf=trial.variant)
-            (below.above if below else roots).append(leaves[place])
+        place: tuple[str, ...] = ()
+        parent: Manifest | None = None
+        others = roots
+        for one in (*reversed(ancestors(store, manifest)), manifest):
+            mine = by_layer.get(one.id)  # a trial's layer may be what another stands on
+            place = (*place, mine.variant if mine else one.id)
+            if place not in nodes:
+                nodes[place] = Node(one.name, layers=0, leaf=mine.variant if mine else "")
+                others.append(nodes[place])
+            node = nodes[place]
+            if one.id not in counted:
+                counted.add(one.id)
+                node.layers += 1
+                node.seconds += mine.seconds if mine else one.seconds
+                node.bytes += _own(one, parent)
+            parent, others = one, node.above
     return roots
 
 

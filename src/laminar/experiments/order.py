@@ -5,6 +5,7 @@ Rounds: every variant is trained once before any is trained twice, in an order d
 
 Halving (Jamieson and Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016): all variants are
 trained for some epochs; the best 1/keep of them go on to keep times as many, and so on. A trial that goes on does so from its checkpoint.
+The benchmark goes on whatever it is worth: without it there would be nothing that the best are better than.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ def standing(trials: Iterable[Trial]) -> dict[tuple[str, int], Trial]:
     }
 
 
-def round_of(variants: Sequence[str], repeat: int, seed: int) -> list[str]:
-    """The order of one round; the same for the same seed."""
+def round_of(variants: Sequence[str], repeat: int, seed: int | None) -> list[str]:
+    """The order of one round; the same for the same seed. As listed without one."""
     order = list(variants)
-    random.Random(f"{seed}/{repeat}").shuffle(order)
+    if seed is not None:
+        random.Random(f"{seed}/{repeat}").shuffle(order)
     return order
 
 
-def left(description: Description, trials: Sequence[Trial], seed: int = 0) -> list[Next]:
+def left(description: Description, trials: Sequence[Trial], seed: int | None = 0) -> list[Next]:
     """What is to be run, in order. Failed trials are done: what fails once would fail again."""
     variants = [one.id for one in description.variants]
     known = standing(trials)
@@ -66,6 +68,14 @@ def left(description: Description, trials: Sequence[Trial], seed: int = 0) -> li
             if (id, repeat) not in known:
                 found.append(Next(variant=id, repeat=repeat, last_try=tries.get((id, repeat), 0) + 1 >= BUSY_TRIES))
     return found
+
+
+def left_in_turn(description: Description, trials: Sequence[Trial]) -> list[Next]:
+    """As listed, for variants of which one stands on another. One warm-up, of the first, for what is loaded and started once."""
+    first = description.variants[0].id
+    ahead = left(msgspec.structs.replace(description, warm_up=0), trials, None)
+    warmed = any(one.why_not.startswith(WARM_UP) for one in trials)
+    return [Next(variant=first, repeat=0, warm_up=True), *ahead] if ahead and description.warm_up and not warmed else ahead
 
 
 def rungs(epochs: int, *, first: int, keep: int) -> list[int]:
@@ -101,7 +111,8 @@ def left_halving(
             break
         scored = [(score(known[id], until), place, id) for place, id in enumerate(alive) if known[id].outcome != "failed"]
         ranked = sorted(((value, -place, id) for value, place, id in scored if value is not None), reverse=True)
-        alive = [id for _, _, id in ranked[: max(1, len(alive) // keep)]]
+        best = [id for _, _, id in ranked[: max(1, len(alive) // keep)]]
+        alive = best + [id for _, _, id in scored if id == description.benchmark and id not in best]
     return []
 
 
@@ -131,7 +142,7 @@ def expected_seconds(ahead: Sequence[Next], trials: Sequence[Trial]) -> float | 
     """How long what is ahead will take: each variant as long as it took before, unknown ones as long as the others on average."""
     walls: dict[str, list[float]] = {}
     for one in trials:
-        if one.wall > 0 and not one.reused and not one.why_not.startswith(WARM_UP):
+        if one.wall > 0 and not one.reused and not one.sum_of and not one.why_not.startswith(WARM_UP):
             walls.setdefault(one.variant, []).append(one.wall)
     if not walls:
         return None

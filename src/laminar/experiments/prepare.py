@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from laminar.core.clock import SYSTEM, Clock
 from laminar.experiments.record import Description
 from laminar.experiments.run import machine_facts
@@ -20,9 +22,12 @@ class Prepared:
     file: StackFile
 
 
-def prepare(sweep: Sweep, file: StackFile, store: Store, *, quick: bool = False, yes: bool = False, clock: Clock = SYSTEM) -> Prepared:
+def prepare(
+    sweep: Sweep, file: StackFile, store: Store, *, quick: bool = False, yes: bool = False, command: str = "", clock: Clock = SYSTEM
+) -> Prepared:
+    """`command`: with which the same is asked again."""
     notes: list[str] = []
     if quick:
         sweep, file, notes = quicker(sweep, file)
     described = describe(sweep, file, store, yes=yes, now=clock.now(), machine=machine_facts(), notes=notes, quick=quick)
-    return Prepared(described, sweep, file)
+    return Prepared(msgspec.structs.replace(described, command=command), sweep, file)

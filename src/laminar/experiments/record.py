@@ -30,6 +30,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     id: str  # sha256 of the settings, shortened
     label: str  # "128 neurons", for tables and legends
     settings: dict[str, Any]  # axis name -> value
+    line: str = ""  # variants of one line belong together in pictures and fits, whatever else differs between them
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +74,9 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     created: float = 0.0
     inputs: dict[str, str] = {}  # variant id -> sha256 of all that determines what it learns: stack, data, code, version of torch
     notes: tuple[str, ...] = ()  # what a reader has to know: how it was made quick, …
+    study: str = ""  # where published figures are from
+    epochs: tuple[dict[str, float], ...] = ()  # published of each epoch of the benchmark: "train_accuracy", "seconds"
+    command: str = ""  # that ran it last, without its budget
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,3 +113,4 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spent: dict[str, float] = {}  # seconds of the wall: "features", "training", "keeping"
     error: dict[str, str] = {}  # code, message, hint
     settings: dict[str, Any] = {}  # of a variant that a search proposed, and the description does not know
+    sum_of: tuple[str, ...] = ()  # variants whose trials of this repeat it is the sum of: nothing was trained for it

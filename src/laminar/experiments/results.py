@@ -8,6 +8,7 @@ import msgspec
 
 from laminar.experiments.intervals import Interval
 
+Cell = float | int | str | None  # None: not known
 Verdict = Literal["benchmark", "more", "less", "inside the noise", "too few repeats"]
 
 
@@ -64,6 +65,15 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     numbers: dict[str, float] = {}
 
 
+class Extra(msgspec.Struct, frozen=True, kw_only=True):
+    """A table besides that of all variants (extras.py)."""
+
+    name: str  # of its file
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[dict[str, Cell], ...]
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
@@ -83,3 +93,5 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     timed: bool = True
     notes: tuple[str, ...] = ()
     method: str = ""
+    study: str = ""  # where published figures are from
+    tables: tuple[Extra, ...] = ()

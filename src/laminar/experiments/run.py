@@ -27,12 +27,17 @@ from laminar.experiments.record import Description, Trial, Variant
 from laminar.experiments.spec import Sweep
 from laminar.experiments.trial_process import Answer, TrialProcess
 from laminar.experiments.variants import apply
+from laminar.launch.choose import launcher_of
 from laminar.plan.profile.busy import LIMIT, SECONDS, compare, read_now
 from laminar.plan.profile.this_machine import this_machine, torch_version
 from laminar.stack.read import StackFile
 from laminar.store.store import Store
 
+NO_FAULT_OF_THE_TRIAL: Final = ("L3", "L401", "L405", "L407", "L408")  # the store, or a cluster that is not there: others would fail too
 CALM: Final = 30.0  # seconds in which a busy machine may become quiet, before it is tried again
+
+
+StackOf = Callable[[Variant, Next], tuple[StackFile, str]]  # the stack of a trial, and which of its layers is the trial's
 
 
 class Trainer(Protocol):
@@ -60,10 +65,12 @@ def run(
     at_once: int = 1,
     clock: Clock = SYSTEM,
     trainer: Callable[[], Trainer] = TrialProcess,
+    stack_of: StackOf | None = None,
 ) -> list[Trial]:
     """All trials of the experiment, those of earlier goes included. L307 when another process runs it; L020 when the name is taken.
 
-    `on`: where workers run; `at_once`: trials side by side, where time is not measured.
+    `on`: where workers run; `at_once`: trials side by side, where time is not measured. `stack_of`: for variants that are more than
+    settings of one stack file, and stand on each other, so that they are run in the order in which they are listed.
     """
     if at_once > 1 and description.timed:
         raise LaminarError(
@@ -71,13 +78,15 @@ def run(
             f"{at_once} trials at once, but time is measured: they would slow each other down",
             hint="timed = false in the sweep, or one",
         )
+    if on is not None:
+        launcher_of(on)  # as below: a wrong word leaves no experiment behind
     if sweep.search is not None:
         from laminar.experiments.search import need_optuna
 
         need_optuna()  # before anything is written: no experiment without trials is left behind
     with files.running(store, description.name):
         described = begin(store, description)
-        go = _Go(described, sweep, file, store, emit, on, clock)
+        go = _Go(described, sweep, file, store, emit, on, clock, stack_of)
         return go.through(at_once, trainer)
 
 
@@ -118,12 +127,26 @@ class _Go:
     """One go at an experiment. Threads, one a trial process, share it under one lock."""
 
     def __init__(
-        self, description: Description, sweep: Sweep, file: StackFile, store: Store, emit: Emit, on: str | None, clock: Clock
+        self,
+        description: Description,
+        sweep: Sweep,
+        file: StackFile,
+        store: Store,
+        emit: Emit,
+        on: str | None,
+        clock: Clock,
+        stack_of: StackOf | None,
     ) -> None:
-        self._description, self._sweep, self._file, self._store = description, sweep, file, store
+        self._description, self._sweep, self._store = description, sweep, store
         self._emit, self._on, self._clock = emit, on, clock
         self.trials = files.read_trials(store, description.name)
-        self._agenda: Agenda = agenda_of(description, sweep, file, self.trials)
+        self._agenda: Agenda = agenda_of(description, sweep, file, self.trials, in_turn=stack_of is not None)
+        self._stack_of: StackOf = stack_of or (
+            lambda variant, what: (
+                apply(file, description, variant, what.repeat, sweep.set, warm_up=what.warm_up),
+                description.layer,
+            )
+        )
         self._lock = threading.Condition()
         self._under_way: dict[tuple[str, int, bool], Next] = {}
         self._trainers: list[Trainer] = []
@@ -131,6 +154,7 @@ class _Go:
         self._stop = ""
         self._error: BaseException | None = None
         self._disturbed = False
+        self._watched = description.timed and on in (None, "local")  # a cluster works elsewhere, or in processes that are not ours
         self._at_work, self._over = 0, threading.Event()
 
     def through(self, at_once: int, trainer: Callable[[], Trainer]) -> list[Trial]:
@@ -224,7 +248,7 @@ class _Go:
     def _one(self, own: Trainer, what: Next, variant: Variant) -> Trial | None:
         """One trial, from start to end; None when it was interrupted."""
         described = self._description
-        if described.timed and self._disturbed and not self._sweep.even_if_busy:
+        if self._disturbed and not self._sweep.even_if_busy:
             _wait_for_calm(lambda: bool(self._stop))
         self._emit({"event": "trial", **self._told(), "label": variant.label, "repeat": what.repeat, "warm_up": what.warm_up})
         common: dict[str, Any] = {
@@ -234,34 +258,34 @@ class _Go:
         }
         started = time.time()
         try:
-            stack = apply(self._file, described, variant, what.repeat, self._sweep.set, warm_up=what.warm_up)
+            stack, layer = self._stack_of(variant, what)
         except LaminarError as error:  # a value that a search proposed
             return _failed(common, what, started, 0.0, {"code": error.code, "message": error.message, "hint": error.hint})
         asked = {
             "file": stack.to_json(),
             "store": str(self._store.root),
-            "layer": described.layer,
+            "layer": layer,
             "again": described.timed,
             "until": what.until,
             "on": self._on,
         }
         began = [time.perf_counter()]
-        readings = [read_now()] if described.timed else []
+        readings = [read_now()] if self._watched else []
 
         def ready() -> None:
             """Only now does the trial begin: a new process has loaded torch."""
             began.append(time.perf_counter())
-            if described.timed:
+            if self._watched:
                 readings.append(read_now())
 
         answer = own.ask(asked, self._emit, on_ready=ready)
         busy = 0.0
-        if described.timed:
+        if self._watched:
             before, after = readings[-1], read_now()
             busy = compare(before, after, os.getpid()).share if after.at - before.at >= SECONDS else 0.0
         if answer.get("interrupted") or (self._stop and "error" in answer):
             return None
-        if "error" in answer and answer["error"]["code"].startswith("L3"):  # the store's fault, and no fault of the trial
+        if "error" in answer and answer["error"]["code"].startswith(NO_FAULT_OF_THE_TRIAL):
             raise LaminarError(answer["error"]["code"], answer["error"]["message"], hint=answer["error"]["hint"])
         if "error" in answer:
             return _failed(common, what, started, time.perf_counter() - began[-1], answer["error"])

@@ -25,7 +25,7 @@ from laminar.core.nearest import did_you_mean, nearest
 from laminar.core.toml_words import in_toml_words
 from laminar.experiments.measures import MEASURES
 from laminar.experiments.record import Statement
-from laminar.experiments.statements import check_rule
+from laminar.experiments.statement_arguments import check_rule
 from laminar.stack.locate import line_of
 
 DEFAULT_MEASURES: Final = ("seconds", "accuracy", "loss", "overfit")
@@ -45,6 +45,7 @@ class VariantSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     settings: dict[str, Any]
     label: str = ""
+    line: str = ""  # those of one line are joined in pictures and fits, although more than one setting differs
 
 
 class PublishedSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

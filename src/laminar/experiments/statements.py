@@ -16,15 +16,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from laminar.core.errors import LaminarError
-from laminar.core.figures import number
-from laminar.core.nearest import did_you_mean
+from laminar.core.figures import many, number
 from laminar.experiments.intervals import ENOUGH, compare, of_median, ratio
-from laminar.experiments.measures import MEASURES, measure_of
+from laminar.experiments.measures import measure_of
 from laminar.experiments.record import Description, Statement, Trial, Variant
 from laminar.experiments.results import Judged
+from laminar.experiments.statement_arguments import wrong_with
 
 Outcome = Literal["confirmed", "refuted", "not shown"]
+TO_TARGET: Final = ("time_to_target", "steps_to_target")
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,14 @@ class Evidence:
     def values(self, variant: Variant, measure: str) -> list[float]:
         known = (measure_of(one, measure, self.description.target) for one in self.trials.get(variant.id, ()))
         return [value for value in known if value is not None]
+
+    def never(self, variant: Variant, measure: str) -> list[float]:
+        """Of trials that did not reach the target: how far they were trained without it. It would have taken them more than that."""
+        if measure not in TO_TARGET:
+            return []
+        done = [one for one in self.trials.get(variant.id, ()) if one.curve]
+        last = [one.curve[-1] for one in done if measure_of(one, measure, self.description.target) is None]
+        return [float(one.seconds if measure == "time_to_target" else one.step) for one in last]
 
     def having(self, settings: Mapping[str, Any] | None) -> list[Variant]:
         """Variants with these settings; all without any."""
@@ -55,27 +63,10 @@ Rule = Callable[[Evidence, Mapping[str, Any]], tuple[Outcome, str, dict[str, flo
 
 def judge(statement: Statement, evidence: Evidence) -> Judged:
     """Unknown rules, measures and variants give "not shown", and say why: a report is made of what there is."""
-    rule = RULES.get(statement.rule)
-    if rule is None:
-        return Judged(text=statement.text, verdict="not shown", words=f"there is no rule '{statement.rule}'")
-    try:
-        verdict, words, numbers = rule(evidence, statement.arguments)
-    except KeyError as missing:
-        return Judged(text=statement.text, verdict="not shown", words=f"the rule {statement.rule} needs the argument {missing}")
+    if said := wrong_with(statement):
+        return Judged(text=statement.text, verdict="not shown", words=said[0])
+    verdict, words, numbers = RULES[statement.rule](evidence, statement.arguments)
     return Judged(text=statement.text, verdict=verdict, words=words, numbers=numbers)
-
-
-def check_rule(statement: Statement) -> None:
-    """L016 for a rule or measure that is none, before anything is run."""
-    if statement.rule not in RULES:
-        raise LaminarError(
-            "L016",
-            f"statement: there is no rule '{statement.rule}'; {did_you_mean(statement.rule, RULES)}",
-            hint="rules: " + ", ".join(RULES),
-        )
-    measure = statement.arguments.get("measure", "seconds")
-    if measure not in MEASURES:
-        raise LaminarError("L016", f"statement: there is no measure '{measure}'; {did_you_mean(measure, MEASURES)}", hint="name another")
 
 
 def _more_or_less(wanted: Literal["more", "less"]) -> Rule:
@@ -85,11 +76,19 @@ def _more_or_less(wanted: Literal["more", "less"]) -> Rule:
         if one is None or other is None:
             return "not shown", "no such variant was run", {}
         values, base = evidence.values(one, measure), evidence.values(other, measure)
-        found = compare(values, base)
+        late, later = evidence.never(one, measure), evidence.never(other, measure)
+        beyond = 2 * max((*values, *base), default=1.0)  # ranks are compared: any figure above all others says "more than that"
+        found = compare([*values, *len(late) * [beyond]], [*base, *len(later) * [beyond]])
+        if min(late, default=beyond) < max(base, default=0.0) or min(later, default=beyond) < max(values, default=0.0):
+            found = "too few repeats"  # who gave up before the other was there might have been faster
         words, numbers = _held_against(one, values, other, base, measure)
+        for variant, missed, reached in ((one, late, values), (other, later, base)):
+            words += f"; {variant.label}: not reached by {len(missed)} of {many(len(missed) + len(reached), 'trial')}" if missed else ""
         if found == wanted:
             return "confirmed", words, numbers
-        return "refuted" if found in ("more", "less") else "not shown", words + ("" if found in ("more", "less") else f": {found}"), numbers
+        if found in ("more", "less"):
+            return "refuted", words, numbers
+        return "not shown", f"{words}: {found}" if values and base else words, numbers
 
     return rule
 
@@ -149,11 +148,15 @@ def _bound(wanted: Literal["at least", "at most"]) -> Rule:
                 continue
             median, interval = statistics.median(values), of_median(values)
             good = median >= value if wanted == "at least" else median <= value
-            # all of the interval on one side
-            sure = interval is not None and (interval.low >= value or interval.high <= value)
-            verdicts.append("not shown" if not sure else "confirmed" if good else "refuted")
+            # all of the interval on one side; that the median is not on the other is surer than that it is in the interval
+            beyond = interval is not None and (interval.low >= value or interval.high <= value)
+            few = interval is None or (1 + interval.level) / 2 < ENOUGH
+            verdicts.append("not shown" if few or not beyond else "confirmed" if good else "refuted")
+            reached = sum(x >= value if wanted == "at least" else x <= value for x in values)
+            spread = f" ({number(interval.low)} to {number(interval.high)} at {interval.level:.0%})" if interval else ""
             said.append(
-                f"{one.label}: {measure} {number(median)}" + (f" ({number(interval.low)} to {number(interval.high)})" if interval else "")
+                f"{one.label}: median {measure} {number(median)}{spread}, {reached} of {many(len(values), 'trial')}"
+                + (": too few repeats" if few else "")
             )
             numbers[one.label] = median
         if not verdicts:

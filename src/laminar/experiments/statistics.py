@@ -14,6 +14,7 @@ import msgspec
 
 from laminar.core.figures import many
 from laminar.experiments.axes import told
+from laminar.experiments.extras import extras
 from laminar.experiments.intervals import LEVEL, Interval, compare, difference, of_median, ratio
 from laminar.experiments.measures import MEASURES, measure_of
 from laminar.experiments.order import WARM_UP, standing
@@ -44,9 +45,9 @@ METHOD: Final = (
 )
 
 
-def counted_trials(trials: Sequence[Trial], variant: str) -> list[Trial]:
-    """Those of a variant that count and came to their end, by repeat."""
-    return [one for (id, _), one in sorted(standing(trials).items()) if id == variant and one.outcome == "done" and one.counted]
+def counted_trials(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    """Variant: its trials that count and came to their end, by repeat."""
+    return _by_variant(one for _, one in sorted(standing(trials).items()) if _counts(one))
 
 
 def values_of(trials: Iterable[Trial], measure: str, target: float | None) -> list[float]:
@@ -55,19 +56,25 @@ def values_of(trials: Iterable[Trial], measure: str, target: float | None) -> li
 
 def summary(description: Description, trials: Sequence[Trial]) -> Summary:
     """Everything that tables and pictures need."""
-    known = standing(trials)
     variants = _variants(description, trials)
-    counted = {one.id: counted_trials(trials, one.id) for one in variants}
+    listed = {one.id for one in variants}
+    dropped = sum(one.variant not in listed for one in trials)
+    trials = [one for one in trials if one.variant in listed]
+    known = standing(trials)
+    all_of, known_of = _by_variant(trials), _by_variant(one for _, one in sorted(known.items()))
+    counted = {one.id: [t for t in known_of.get(one.id, ()) if _counts(t)] for one in variants}
     values = {
         (id, measure): values_of(some, measure, description.target) for id, some in counted.items() for measure in description.measures
     }
     measures = tuple(measure for measure in description.measures if any(values[one.id, measure] for one in variants))
-    rows = tuple(_row(description, one, trials, known.values(), counted[one.id], measures, values) for one in variants)
+    rows = tuple(
+        _row(description, one, all_of.get(one.id, []), known_of.get(one.id, []), counted[one.id], measures, values) for one in variants
+    )
     labels = {one.id: one.label for one in variants}
     failures = tuple(
         Failure(
             variant=t.variant,
-            label=labels.get(t.variant, t.variant),
+            label=labels[t.variant],
             repeat=t.repeat,
             code=t.error.get("code", ""),
             message=t.error.get("message", ""),
@@ -87,15 +94,17 @@ def summary(description: Description, trials: Sequence[Trial]) -> Summary:
         measures=measures,
         units={measure: MEASURES[measure].unit for measure in measures},
         rows=rows,
-        planned=max(len(variants) * description.repeats, len(known)),
+        planned=sum(max(description.repeats, len(known_of.get(one.id, ()))) for one in variants),
         done=sum(1 for t in known.values() if t.outcome != "stopped"),
         failures=failures,
-        seconds=sum(t.wall for t in trials),
+        seconds=sum(t.wall for t in trials if not t.sum_of),
         quick=description.quick,
         timed=description.timed,
         statements=tuple(judge(one, evidence) for one in description.statements),
-        notes=(*description.notes, *_notes(description, trials, rows, measures)),
+        notes=(*description.notes, *_notes(description, trials, rows, measures, dropped)),
         method=METHOD,
+        study=description.study,
+        tables=extras(description, variants, counted),
     )
 
 
@@ -109,25 +118,36 @@ def _variants(description: Description, trials: Iterable[Trial]) -> list[Variant
     return list(found.values())
 
 
+def _by_variant(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+    found: dict[str, list[Trial]] = {}
+    for one in trials:
+        found.setdefault(one.variant, []).append(one)
+    return found
+
+
+def _counts(trial: Trial) -> bool:
+    return trial.outcome == "done" and trial.counted
+
+
 def _row(
     description: Description,
     variant: Variant,
-    trials: Iterable[Trial],
-    known: Iterable[Trial],
+    mine: list[Trial],
+    known: list[Trial],
     counted: list[Trial],
     measures: tuple[str, ...],
     values: dict[tuple[str, str], list[float]],
 ) -> Row:
-    mine = [t for t in known if t.variant == variant.id]
+    """`mine`: all trials of the variant; `known`: what is known of each of its repeats."""
     return Row(
         variant=variant.id,
         label=variant.label,
         settings=variant.settings,
         benchmark=variant.id == description.benchmark,
         counted=len(counted),
-        failed=sum(t.outcome == "failed" for t in mine),
-        stopped=sum(t.outcome == "stopped" for t in mine),
-        not_counted=sum(1 for t in trials if t.variant == variant.id and not t.counted and not t.why_not.startswith(WARM_UP)),
+        failed=sum(t.outcome == "failed" for t in known),
+        stopped=sum(t.outcome == "stopped" for t in known),
+        not_counted=sum(1 for t in mine if not t.counted and not t.why_not.startswith(WARM_UP)),
         busy=sum(t.busy > BUSY for t in counted) if description.timed else 0,
         figures={
             measure: _figure(description, variant, measure, values[variant.id, measure], values.get((description.benchmark, measure), []))
@@ -184,8 +204,10 @@ def _quartiles(values: list[float]) -> tuple[float, float]:
     return low, high
 
 
-def _notes(description: Description, trials: Sequence[Trial], rows: Sequence[Row], measures: Sequence[str]) -> list[str]:
+def _notes(description: Description, trials: Sequence[Trial], rows: Sequence[Row], measures: Sequence[str], dropped: int) -> list[str]:
     found = []
+    if dropped:
+        found.append(f"{many(dropped, 'trial')} of variants that the sweep no longer has: kept, and left out here")
     if busy := sum(row.busy for row in rows):
         found.append(f"{many(busy, 'counted trial')} ran while others took more than {BUSY:.0%} of a core: take their times with care")
     if again := sum(row.not_counted for row in rows):

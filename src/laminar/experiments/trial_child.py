@@ -36,6 +36,7 @@ from laminar.train.history import EVENTS
 from laminar.train.strategies import Solo, Sync, strategy
 
 GRACE: Final = 60.0  # seconds to write a checkpoint when the runner is gone
+STARTING: Final = 300.0  # seconds that a cluster may take: nobody sits and waits
 TOLD: Final = ("layer", "start", "resume", "step", "epoch", "waiting", "note", "features", "data", "worker")
 Say = Callable[[dict[str, Any]], None]
 
@@ -207,7 +208,7 @@ def _cluster() -> Iterator[Callable[[str | None], Any]]:
 
                 launcher = launcher_of(on)
                 assert launcher is not None
-                made[on] = held.enter_context(OnCluster(launcher))
+                made[on] = held.enter_context(OnCluster(launcher, starting=STARTING))
             return made[on]
 
         yield cluster

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,7 @@ from laminar.core.nearest import did_you_mean
 from laminar.experiments.axes import path_of, plain_name, put, told
 from laminar.experiments.record import Axis, Description, Published, Variant
 from laminar.experiments.spec import AxisSpec, Budget, Sweep, checked
-from laminar.stack.key import inputs_of
+from laminar.stack.key import code_of, inputs_of
 from laminar.stack.parents import resolve
 from laminar.stack.plan import fingerprint_folder
 from laminar.stack.read import StackFile, bottom_up, from_raw, parent_of
@@ -73,11 +74,12 @@ def _given(sweep: Sweep) -> Mapping[str, list[Any] | AxisSpec]:
     return found
 
 
-def variant_of(settings: Mapping[str, Any], label: str = "") -> Variant:
+def variant_of(settings: Mapping[str, Any], label: str = "", line: str = "") -> Variant:
     return Variant(
         id=digest.of_json(msgspec.to_builtins(dict(settings)))[:ID],
         label=label or ", ".join(told(name, value) for name, value in settings.items()) or "as it stands",
         settings=dict(settings),
+        line=line,
     )
 
 
@@ -85,7 +87,7 @@ def variants_of(sweep: Sweep, axes: Iterable[Axis]) -> list[Variant]:
     if sweep.search is not None:
         return [variant_of({})]  # what it finds is held against the stack as it stands
     if sweep.variant:
-        return [variant_of(one.settings, one.label) for one in sweep.variant]
+        return [variant_of(one.settings, one.label, one.line) for one in sweep.variant]
     axes = list(axes)
     products = itertools.product(*(axis.values for axis in axes))
     return [variant_of(dict(zip((axis.name for axis in axes), values, strict=True))) for values in products]
@@ -227,7 +229,7 @@ def _stride(description: Description) -> int:
 
 def inputs_of_variants(description: Description, sweep: Sweep, file: StackFile, store: Store) -> dict[str, str]:
     """All that determines what each variant learns, whether it is built already or not. Every mistake of a variant is seen here."""
-    folder = fingerprint_folder(store)
+    folder, code = fingerprint_folder(store), functools.cache(code_of)  # sources are read once for all
     found = {}
     for variant in description.variants:
         stack = apply(file, description, variant, 0, sweep.set)
@@ -235,7 +237,7 @@ def inputs_of_variants(description: Description, sweep: Sweep, file: StackFile, 
         for layer in bottom_up(stack, [description.layer]):
             parent = parent_of(stack.spec, layer)
             outside = parent is not None and all(other.name != parent for other in stack.spec.layer)
-            below.append(inputs_of(stack, layer, resolve(stack, store, layer, parent) if outside else None, folder))
+            below.append(inputs_of(stack, layer, resolve(stack, store, layer, parent) if outside else None, folder, code=code))
         found[variant.id] = digest.of_json(below)
     return found
 

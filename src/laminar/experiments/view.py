@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from laminar.experiments.axes import plain_name, told
+from laminar.experiments.axes import plain_name
+from laminar.experiments.extras import line_of, varying
 from laminar.experiments.order import standing
 from laminar.experiments.record import Axis, Description, Published, Trial, Variant
 from laminar.experiments.results import Figure, Row, Summary
@@ -30,7 +31,10 @@ class View:
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
         """Those described, and those that a search has proposed."""
-        return tuple(Variant(id=row.variant, label=row.label, settings=row.settings) for row in self.summary.rows)
+        lines = {one.id: one.line for one in self.description.variants}
+        return tuple(
+            Variant(id=row.variant, label=row.label, settings=row.settings, line=lines.get(row.variant, "")) for row in self.summary.rows
+        )
 
     @cached_property
     def benchmark(self) -> Variant:
@@ -72,24 +76,34 @@ class View:
     def value(self, variant: Variant, axis: Axis) -> Any:
         return variant.settings.get(axis.name)
 
-    def others(self, variant: Variant, axis: Axis) -> str:
-        """How the axes but this one are set, in words; empty where there is no other."""
-        return ", ".join(
-            told(one.name, variant.settings[one.name]) for one in self.axes if one.name != axis.name and one.name in variant.settings
-        )
+    def lines(self, *but: str) -> dict[str, list[Variant]]:
+        """Variants that differ along these axes only, by what they have in common in words; or by the line they were said to be of.
+
+        A benchmark that is of no line, where others are, begins every line.
+        """
+        found: dict[str, list[Variant]] = {}
+        whole = any(one.line for one in self.variants)
+        for one in self.variants:
+            if not (whole and not one.line and one.id == self.benchmark.id):
+                found.setdefault(line_of(one, self.axes, *but), []).append(one)
+        first = [one for one in self.variants if whole and not one.line and one.id == self.benchmark.id]
+        return {line: first + some for line, some in found.items()} or {"": first}
 
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """Those along which variants differ."""
-        return tuple(axis for axis in self.description.axes if len({repr(one.settings.get(axis.name)) for one in self.variants}) > 1)
+        return varying(self.description.axes, self.variants)
 
     def is_numeric(self, axis: Axis) -> bool:
         values = [one.settings.get(axis.name) for one in self.variants]
         return all(_is_number(value) for value in values if value is not None) and sum(_is_number(value) for value in values) > 1
 
     @cached_property
-    def workers_axis(self) -> Axis | None:
-        return next((axis for name in WORKERS for axis in self.axes if _last(axis) == name and self.is_numeric(axis)), None)
+    def workers_axes(self) -> tuple[Axis, ...]:
+        """That of workers; with that of threads where there are lines of either."""
+        found = [axis for name in WORKERS for axis in self.axes if _last(axis) == name and self.is_numeric(axis)]
+        both = [_last(one) for one in found] == ["workers", "threads"] and any(one.line for one in self.variants)
+        return tuple(found if both else found[:1])
 
     @cached_property
     def batch_axis(self) -> Axis | None:

@@ -7,7 +7,7 @@ import math
 from laminar.core.figures import number
 from laminar.experiments.intervals import ENOUGH, Interval
 from laminar.experiments.measures import MEASURES
-from laminar.experiments.results import Figure
+from laminar.experiments.results import Cell, Figure
 
 _SHORT = {
     "seconds": "time of training",
@@ -53,6 +53,13 @@ def amount(value: float | None, measure: str) -> str:
     if unit == "s":
         return seconds(value)
     return f"{number(value)}{unit if unit == '/s' else ''}"
+
+
+def plain(value: Cell) -> str:
+    """A cell of a table besides. Epochs and workers are counted: 1, not 1.0000."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value if isinstance(value, str) else "-" if value is None else number(value)
 
 
 def seconds(value: float) -> str:

@@ -11,8 +11,10 @@ from tests.conftest import Example, cli
 def test_sequential_stands_beside_the_published_epochs(tmp_path: Path) -> None:
     words = ("experiment", "sequential", "--data", "digits", "--epochs", "2", "--repeats", "2", "--even-if-busy", "-q", "--json")
     (found,) = json.loads(cli(*words, cwd=tmp_path).stdout)["experiments"]
-    assert (found["done"], found["planned"], found["benchmark"]) == (2, 2, "one process")
-    (row,) = found["rows"]
+    assert (found["done"], found["planned"], found["benchmark"]) == (4, 4, "one process")
+    row, falling = found["rows"]
+    assert falling["label"] == "one process, falling rate"
+    assert falling["figures"]["accuracy"]["median"] != row["figures"]["accuracy"]["median"]
     assert row["figures"]["accuracy"]["median"] > 0.7
     assert row["figures"]["accuracy"]["percent"] == 100.0
     (epochs,) = found["tables"]
@@ -20,6 +22,13 @@ def test_sequential_stands_beside_the_published_epochs(tmp_path: Path) -> None:
     assert all(one["seconds"] > 0 and one["in training"] > 0.5 for one in epochs["rows"])
     assert not (tmp_path / "laminar.toml").exists()
     assert "sequential" in cli("experiment", "list", cwd=tmp_path).stdout
+    again = json.loads(cli("experiment", "show", "sequential", "--json", cwd=tmp_path).stdout)
+    assert again == found  # with its tables and its study
+    cli("experiment", "report", "sequential", "--html", "r.html", "--csv", cwd=tmp_path)
+    assert (tmp_path / "r" / "epochs.csv").read_text().splitlines()[0].startswith("epoch,in training,published,held out,least,most")
+    page = (tmp_path / "r.html").read_text()
+    assert "laminar experiment sequential --repeats 2 --epochs 2 --data digits --even-if-busy" in page
+    assert "Accuracy and time, epoch by epoch" in page
 
 
 def test_epochs_of_the_stack_at_hand(example: Example) -> None:

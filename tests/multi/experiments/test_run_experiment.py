@@ -17,86 +17,15 @@ import pytest
 from laminar.core.errors import LaminarError
 from laminar.core.events import Event
 from laminar.experiments import files
-from laminar.experiments.prepare import Prepared, prepare
 from laminar.experiments.record import Trial
-from laminar.experiments.run import all_failed, run
-from laminar.experiments.spec import Budget, Halving, Range, Search, Sweep
+from laminar.experiments.run import all_failed
+from laminar.experiments.spec import Budget, Halving, Range, Search
 from laminar.experiments.statistics import summary
 from laminar.experiments.trial_process import TrialProcess
-from laminar.stack.project import open_project
 from laminar.store.gc import plan_gc, sweep
-from laminar.store.store import Store
+from tests.multi.experiments.lab import MODELS, Lab
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
-
-STACK = """
-[stack]
-name = "small"
-
-[data.all]
-source = "digits"
-limit = 120
-
-[[layer]]
-name = "base"
-model = "models:net"
-args = { width = 8 }
-data = "all"
-train = { epochs = 1, batch = 60, threads = 1 }
-
-[[layer]]
-name = "head"
-freeze = ["features"]
-replace = { head = "models:head" }
-data = "all"
-train = { epochs = 1, batch = 60, threads = 1 }
-"""
-MODELS = """
-import os, signal
-from torch import nn
-
-
-class Net(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.features = nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU())
-        self.head = nn.Linear(width, 10)
-
-    def forward(self, x):
-        return self.head(self.features(x))
-
-
-def net(width=8):
-    return Net(width)
-
-
-def head(old, bomb=0):
-    if bomb == 1:
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if bomb == 2:
-        raise ValueError("no such head")
-    return nn.Linear(old.in_features, 10)
-"""
-
-
-class Lab:
-    """A project, and experiments in it."""
-
-    def __init__(self, root: Path) -> None:
-        root.mkdir()
-        (root / "laminar.toml").write_text(STACK)
-        (root / "models.py").write_text(MODELS)
-        self.project = open_project(root)
-        self.store: Store = self.project.open_store()
-
-    def prepared(self, **given: Any) -> Prepared:
-        return prepare(
-            Sweep(**({"name": "x", "repeats": 1, "timed": False} | given)), open_project(self.project.root).need_file(), self.store
-        )
-
-    def run(self, emit: Any = None, *, at_once: int = 1, trainer: Any = TrialProcess, **given: Any) -> list[Trial]:
-        one = self.prepared(**given)
-        return run(one.description, one.sweep, one.file, self.store, emit or (lambda _: None), at_once=at_once, trainer=trainer)
 
 
 @pytest.fixture
@@ -222,12 +151,19 @@ def test_side_by_side_where_time_is_not_measured(lab: Lab) -> None:
 def test_halving_goes_on_from_checkpoints(lab: Lab) -> None:
     given: dict[str, Any] = {"axes": {"lr": [0.1, 0.01, 0.001]}, "set": {"epochs": 3}, "halving": Halving(keep=3)}
     trials = lab.run(**given)
-    assert outcomes(trials) == ["stopped"] * 3 + ["done"]
-    assert [len(one.curve) for one in trials] == [1, 1, 1, 3]
-    best = max(trials[:3], key=lambda one: one.curve[0].test_accuracy or 0)
-    assert trials[3].curve[0].test_accuracy == best.curve[0].test_accuracy
+    first, went_on = trials[:3], trials[3:]
+    assert outcomes(first) == ["stopped"] * 3
+    assert [len(one.curve) for one in trials] == [1, 1, 1, *(3 for _ in went_on)]
+    described = files.read_description(lab.store, "x")
+    best = max(first, key=lambda one: one.curve[0].test_accuracy or 0)
+    assert went_on[0].variant == best.variant
+    assert {one.variant for one in went_on} == {best.variant, described.benchmark}
+    before = {one.variant: one.curve[0].test_accuracy for one in first}
+    assert all(one.curve[0].test_accuracy == before[one.variant] for one in went_on)
     whole = lab.run(name="whole", axes={"lr": [0.1, 0.01, 0.001]}, set={"epochs": 3})
-    assert trials[3].layer in {one.layer for one in whole}  # what went on is what would have been
+    assert {one.layer for one in went_on} <= {one.layer for one in whole}  # what went on is what would have been
+    told = {row.variant: row for row in summary(described, trials).rows}
+    assert all(told[one.variant].figures["accuracy"].percent is not None for one in went_on if one.metrics["accuracy"] > 0)
 
 
 def test_search_proposes_and_resumes(lab: Lab) -> None:
@@ -289,10 +225,18 @@ def test_a_runner_that_is_killed_leaves_no_process_and_no_half_line(lab: Lab, tm
     files.remove(lab.store, "x")
 
 
-def test_a_full_disk_ends_the_experiment_and_is_no_failed_trial(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_there_is_not_leaves_nothing_behind(lab: Lab) -> None:
+    with pytest.raises(LaminarError, match="there is no 'mars'") as caught:
+        lab.run(axes={"lr": [0.1]}, on="mars")
+    assert caught.value.code == "L008"
+    assert files.names(lab.store) == []
+
+
+@pytest.mark.parametrize("code", ["L301", "L407"])
+def test_a_full_disk_or_no_cluster_ends_the_experiment_and_is_no_failed_trial(lab: Lab, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Full:
         def ask(self, asked: Any, emit: Any, *, on_ready: Any = None) -> Any:
-            return {"error": {"code": "L301", "message": "no space left", "hint": "laminar gc"}}
+            return {"error": {"code": code, "message": "no space left", "hint": "laminar gc"}}
 
         def interrupt(self) -> None: ...
 
@@ -301,6 +245,8 @@ def test_a_full_disk_ends_the_experiment_and_is_no_failed_trial(lab: Lab, monkey
     with pytest.raises(LaminarError, match="no space left"):
         lab.run(axes={"lr": [0.1, 0.01]}, trainer=Full)
     assert files.read_trials(lab.store, "x") == []
+    if code != "L301":
+        return
     (done,) = lab.run(axes={"lr": [0.1]})
     path = files.folder_of(lab.store, "x") / "trials.jsonl"
     before, write = path.read_bytes(), os.write

@@ -7,7 +7,8 @@ import pytest
 
 from laminar.experiments.measures import MEASURES, measure_of
 from laminar.experiments.record import Published, Statement
-from laminar.experiments.statements import RULES, check_rule
+from laminar.experiments.statement_arguments import ARGUMENTS, check_rule
+from laminar.experiments.statements import RULES
 from laminar.experiments.statistics import summary
 from tests.pure.experiments.made_up_trials import curve, description, trial
 
@@ -103,6 +104,7 @@ def judged(rule: str, arguments: dict[str, object], *seconds: list[float]) -> st
 
 
 SLOW, SAME, FAST = [12.0, 12.1, 12.2], [10.0, 10.1, 9.9], [8.0, 8.1, 8.2]
+MORE = [*SAME, 10.2]
 
 
 @pytest.mark.parametrize(
@@ -118,11 +120,12 @@ SLOW, SAME, FAST = [12.0, 12.1, 12.2], [10.0, 10.1, 9.9], [8.0, 8.1, 8.2]
         ("monotone", {"axis": "workers"}, (SLOW, SAME, FAST), "refuted"),
         ("monotone", {"axis": "workers"}, (SAME, SAME, SAME), "not shown"),
         ("monotone", {"axis": "workers"}, (SAME,), "not shown"),
-        ("at_least", {"measure": "seconds", "value": 9.0, "variant": {"workers": 1}}, (SAME,), "confirmed"),
-        ("at_least", {"measure": "seconds", "value": 11.0, "variant": {"workers": 1}}, (SAME,), "refuted"),
-        ("at_least", {"measure": "seconds", "value": 10.0, "variant": {"workers": 1}}, (SAME,), "not shown"),
-        ("at_most", {"measure": "seconds", "value": 11.0}, (SAME, FAST), "confirmed"),
-        ("at_most", {"measure": "seconds", "value": 11.0}, (SAME, SLOW), "refuted"),
+        ("at_least", {"measure": "seconds", "value": 9.0, "variant": {"workers": 1}}, (MORE,), "confirmed"),
+        ("at_least", {"measure": "seconds", "value": 9.0, "variant": {"workers": 1}}, (SAME,), "not shown"),  # at 87 %
+        ("at_least", {"measure": "seconds", "value": 11.0, "variant": {"workers": 1}}, (MORE,), "refuted"),
+        ("at_least", {"measure": "seconds", "value": 10.0, "variant": {"workers": 1}}, (MORE,), "not shown"),
+        ("at_most", {"measure": "seconds", "value": 11.0}, (MORE, [*FAST, 8.3]), "confirmed"),
+        ("at_most", {"measure": "seconds", "value": 11.0}, (MORE, [*SLOW, 12.3]), "refuted"),
         ("within", {"variant": {"workers": 2}, "low": 110, "high": 130}, (SAME, SLOW), "confirmed"),
         ("within", {"variant": {"workers": 2}, "low": 90, "high": 110}, (SAME, SLOW), "refuted"),
         ("within", {"variant": {"workers": 2}, "low": 119, "high": 121}, (SAME, SLOW), "not shown"),
@@ -135,10 +138,90 @@ def test_statements(rule: str, arguments: dict[str, object], seconds: tuple[list
     assert judged(rule, arguments, *seconds) == verdict
 
 
+@pytest.mark.parametrize(
+    ("reached", "verdict"),
+    [
+        ((3, 3), "refuted"),  # one worker needs two epochs, two need three
+        ((3, 0), "refuted"),  # never: longer than any
+        ((0, 3), "confirmed"),
+        ((0, 0), "not shown"),
+        ((1, 0), "not shown"),
+        ((0, -3), "not shown"),  # two workers needed more steps than those after which one was given up
+    ],
+)
+def test_who_never_reaches_the_target_takes_longer(reached: tuple[int, int], verdict: str) -> None:
+    said = Statement(text="", rule="less_than", arguments={"variant": {"workers": 2}, "measure": "steps_to_target"})
+    described = description({"workers": [1, 2]}, statements=(said,), target=0.8, measures=("steps_to_target",))
+    ends = [curve(0.5, 0.8), curve(0.5, 0.6, 0.8) if reached[1] >= 0 else curve(0.5, 0.6, 0.7, 0.75, 0.8)]
+    reached = reached[0], abs(reached[1])
+    trials = [
+        trial(one.id, n, curve=end if n < many else curve(0.5, 0.6, 0.7))
+        for one, end, many in zip(described.variants, ends, reached, strict=True)
+        for n in range(3)
+    ]
+    (judged,) = summary(described, trials).statements
+    assert judged.verdict == verdict
+    for label, many in zip(("1 worker", "2 workers"), reached, strict=True):
+        assert (f"{label}: not reached by {3 - many} of 3 trials" in judged.words) is (many < 3)
+
+
+def test_a_bound_says_how_many_trials_keep_it() -> None:
+    """Median, spread, and how sure that is."""
+    said = Statement(text="0.8728 is reached", rule="at_least", arguments={"measure": "seconds", "value": 0.8728})
+    found = summary(description(statements=(said,)), trials_of([0.8757, 0.8681, 0.8760]))
+    (judged,) = found.statements
+    assert judged.verdict == "not shown"
+    assert judged.words.startswith("1 worker: median seconds 0.8757 (0.8681 to 0.8760 at 75%), 2 of 3 trials: too few repeats")
+
+
+def test_variants_that_a_sweep_no_longer_has_are_kept_and_not_counted() -> None:
+    described = description(repeats=1)
+    gone = trial("gone", seconds=5.0, wall=100.0)
+    failed = trial("gone", 1, outcome="failed", error={"code": "L601", "message": "the loss is nan"})
+    found = summary(described, [gone, failed, *trials_of([10], [11], [12])])
+    assert (found.done, found.planned, found.failures, found.seconds) == (3, 3, (), 3.0)
+    assert [row.variant for row in found.rows] == [one.id for one in described.variants]
+    assert found.notes == ("2 trials of variants that the sweep no longer has: kept, and left out here",)
+    fewer = summary(description(repeats=1), trials_of([10, 10.1], [11], [12]))  # more was trained than is asked for now
+    assert (fewer.done, fewer.planned) == (4, 4)
+
+
+def test_a_sum_of_other_trials_took_no_time_of_its_own() -> None:
+    described = description(repeats=1)
+    one, two, three = (variant.id for variant in described.variants)
+    trials = [trial(one, wall=2.0), trial(two, wall=3.0), trial(three, wall=5.0, sum_of=(one, two))]
+    assert summary(described, trials).seconds == 5.0
+
+
 def test_rules_are_checked_before_anything_is_run() -> None:
     from laminar.core.errors import LaminarError
 
     with pytest.raises(LaminarError, match="did you mean 'monotone'"):
         check_rule(Statement(text="", rule="monoton"))
-    for rule in RULES:
-        check_rule(Statement(text="", rule=rule))
+    assert set(ARGUMENTS) == set(RULES)
+
+
+@pytest.mark.parametrize(
+    ("rule", "arguments", "said"),
+    [
+        ("more_than", {"variant": {"workers": 2}, "thann": {}}, "no argument 'thann'; did you mean 'than'"),
+        ("more_than", {"variant": "2 workers"}, "is '2 workers', but must be a table of settings"),
+        ("more_than", {}, "needs the argument 'variant'"),
+        ("at_least", {"measure": "accuracy"}, "needs the argument 'value'"),
+        ("at_least", {"measure": "accuracy", "value": "0.9"}, "is '0.9', but must be a number"),
+        ("at_least", {"measure": ["accuracy"], "value": 0.9}, "must be text"),
+        ("at_least", {"measure": "acuracy", "value": 0.9}, "did you mean 'accuracy'"),
+        ("monotone", {"axis": "workers", "direction": "up"}, 'must be "rising" or "falling"'),
+        ("within", {"variant": {"workers": 2}, "low": True}, "must be a number"),
+    ],
+)
+def test_arguments_of_rules_are_checked(rule: str, arguments: dict[str, object], said: str) -> None:
+    """Before anything is run; of a description that somebody has edited since, a report says so."""
+    from laminar.core.errors import LaminarError
+
+    wrong = Statement(text="", rule=rule, arguments=arguments)
+    with pytest.raises(LaminarError, match=said):
+        check_rule(wrong)
+    (judged,) = summary(description(statements=(wrong,)), trials_of(SAME, SLOW)).statements
+    assert judged.verdict == "not shown"
+    assert said in judged.words

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from laminar.experiments.order import BUSY_TRIES, Spent, expected_seconds, left, left_halving, over_budget, rungs
+from laminar.experiments.order import BUSY_TRIES, Spent, expected_seconds, left, left_halving, left_in_turn, over_budget, rungs
 from laminar.experiments.record import Trial
 from tests.pure.experiments.made_up_trials import curve, description, trial
 
@@ -59,10 +61,23 @@ def test_more_repeats_are_what_is_left_of_a_finished_experiment() -> None:
     trials = [
         trial(one.variant, one.repeat, counted=not one.warm_up, why_not="warm-up" if one.warm_up else "") for one in left(described, [])
     ]
-    import msgspec
-
     more = left(msgspec.structs.replace(described, repeats=2), trials)
     assert [(one.repeat, one.warm_up) for one in more] == [(1, False), (1, False)]
+
+
+def test_variants_that_stand_on_each_other_come_in_turn() -> None:
+    described = description({"workers": [1, 2, 3]}, repeats=2, warm_up=1)
+    ids = [one.id for one in described.variants]
+    whole = left_in_turn(described, [])
+    assert [(one.variant, one.repeat, one.warm_up) for one in whole] == [
+        (ids[0], 0, True),
+        *((id, repeat, False) for repeat in (0, 1) for id in ids),
+    ]
+    warm = trial(ids[0], counted=False, why_not="warm-up")
+    busy = trial(ids[0], counted=False, why_not="others took 90% of a core meanwhile")
+    assert left_in_turn(described, [warm, busy]) == left_in_turn(described, [warm])  # it is tried again before the next
+    assert [one.variant for one in left_in_turn(described, [warm, trial(ids[0])])] == [*ids[1:], *ids]
+    assert left_in_turn(described, [trial(id, repeat) for id in ids for repeat in (0, 1)]) == []
 
 
 def test_rungs() -> None:
@@ -72,9 +87,17 @@ def test_rungs() -> None:
     assert rungs(2, first=5, keep=2) == [2]
 
 
-def test_halving_keeps_the_best() -> None:
+@pytest.mark.parametrize(
+    ("benchmark", "ends", "epochs", "all_epochs"),
+    [
+        (8, [0.8], [1] * 6 + [3] * 2 + [9], 21),  # of 81
+        (0, [0.8, 0.0], [1] * 5 + [3] * 2 + [9] * 2, 29),  # the worst of all: it goes on, so that there is a 100 %
+    ],
+)
+def test_halving_keeps_the_best_and_the_benchmark(benchmark: int, ends: list[float], epochs: list[int], all_epochs: int) -> None:
     """Nine variants whose accuracy is their number: 9 at 1 epoch, 3 at 3, 1 to the end."""
     described = description({"workers": list(range(9))}, repeats=1)
+    described = msgspec.structs.replace(described, benchmark=described.variants[benchmark].id)
     worth = {one.id: one.settings["workers"] / 10 for one in described.variants}
     trials: list[Trial] = []
     epochs_of: dict[str, int] = {}
@@ -98,9 +121,9 @@ def test_halving_keeps_the_best() -> None:
         outcome = "done" if one.until is None else "stopped"
         trials.append(trial(one.variant, 0, outcome=outcome, curve=curve(*[worth[one.variant]] * until)))
     done = [one.variant for one in trials if one.outcome == "done"]
-    assert [worth[id] for id in done] == [0.8]
-    assert sorted(epochs_of.values()) == [1] * 6 + [3] * 2 + [9]
-    assert spent == 21  # of 81
+    assert [worth[id] for id in done] == ends
+    assert sorted(epochs_of.values()) == epochs
+    assert spent == all_epochs
     assert ahead() == []
 
 

@@ -11,12 +11,12 @@ from laminar.experiments.axes import path_of, put
 from laminar.experiments.measures import MEASURES
 from laminar.experiments.ready import tables
 from laminar.experiments.ready.catalogue import READY, parts
-from laminar.experiments.ready.form import Ask, Ready
+from laminar.experiments.ready.form import Ask, Ready, own_wishes
 from laminar.experiments.spec import checked
 from laminar.experiments.statements import RULES
 from laminar.stack.read import StackFile, from_raw, parse
 
-ASKS = (Ask(), Ask(quick=True), Ask(epochs=2, repeats=2, name="mine"), Ask(cores=8))
+ASKS = (Ask(), Ask(quick=True), Ask(epochs=2, repeats=2, samples=500, name="mine"), Ask(cores=8))
 AT_HAND = """\
 [stack]
 name = "mine"
@@ -119,6 +119,9 @@ def test_figures_of_sequential_training() -> None:
     ]
     assert one.choices[0].published["accuracy"] == 0.8728
     assert {"measure": "accuracy", "variant": "one process", "value": 0.8728} in [s.arguments for s in one.statements]
+    assert {"measure": "accuracy", "variant": "one process, falling rate", "value": 0.8728} in [s.arguments for s in one.statements]
+    assert one.choices[0].settings["schedule"] == "constant"  # as the study trained
+    assert not one.choices[1].published  # the study has no such training
 
 
 def test_figures_of_flowers() -> None:
@@ -144,6 +147,23 @@ def test_more_workers_than_cores_are_said_to_be_so() -> None:
     assert [note[:7] for note in two.notes] == ["3 cores", "4 cores"]
     (many,) = parts("cores", Ask(cores=8))
     assert not many.notes
+
+
+def test_fewer_samples_are_set_and_said() -> None:
+    ask = Ask(samples=500, batch=16)
+    for name in ("neurons", "batch", "flowers"):
+        for one in parts(name, ask):
+            for variant in _variants(one, ask, parse(one.stack, Path("laminar.toml")), "net"):
+                assert variant.spec.data["all"].limit == 500
+    assert own_wishes(ask) == ("As asked for: 500 training samples, batches of 16, instead of what the experiment has by itself.",)
+    assert own_wishes(Ask(quick=True, repeats=2)) == ()
+    (all_of_them,), (a_quarter,) = parts("batch", Ask()), parts("batch", Ask(samples=15_000))
+    both = zip(all_of_them.choices, a_quarter.choices, strict=True)
+    assert all(4 * one.settings["epochs"] == other.settings["epochs"] for one, other in both)  # as many steps
+    (whole,), (fewer,) = parts("sequential", Ask()), parts("sequential", ask)
+    assert whole.statements
+    assert not fewer.statements  # the study had all samples
+    assert not fewer.choices[0].published
 
 
 def test_a_quick_one_has_fewer_choices_or_as_many() -> None:

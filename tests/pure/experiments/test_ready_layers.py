@@ -6,7 +6,7 @@ from pathlib import Path
 
 from laminar.experiments.ready import grid
 from laminar.experiments.ready.form import Ask
-from laminar.experiments.ready.layers import CLASSIC, LABELS, label, stack_text
+from laminar.experiments.ready.layers import HEADS, PARTS, stack_text
 from laminar.stack.read import parse
 
 
@@ -19,16 +19,21 @@ def test_layers_stand_on_each_other_and_see_more_and_more_digits() -> None:
     assert {layer.train.strategy.workers for layer in file.spec.layer} == {4}  # type: ignore[union-attr]
 
 
+def test_layers_of_fewer_samples() -> None:
+    file = parse(stack_text("layered", Ask(samples=20_000), workers=1, hidden=32, seed=0), Path("laminar.toml"))
+    assert [file.spec.data[layer.data].limit for layer in file.spec.layer] == [10_000, 16_000, 20_000]
+
+
 def test_a_change_of_the_head_changes_the_last_layer_alone() -> None:
     before, after = (parse(stack_text("layered", Ask(), workers=1, hidden=n, seed=0), Path("laminar.toml")) for n in (32, 48))
     assert before.spec.layer[:2] == after.spec.layer[:2]
     assert before.spec.layer[2] != after.spec.layer[2]
 
 
-def test_every_part_has_a_label() -> None:
-    made = [label(CLASSIC, CLASSIC, change) for change in ("", ", changed")]
-    made += [label("layered", part, "") for part in ("strokes", "shapes", "digits")] + [label("layered", "digits", ", changed")]
-    assert set(made) < set(LABELS)
+def test_every_part_is_a_layer_of_its_stack() -> None:
+    for way, layer, change in PARTS.values():
+        file = parse(stack_text(way, Ask(), workers=1, hidden=HEADS[change], seed=0), Path("laminar.toml"))
+        assert layer in [one.name for one in file.spec.layer]
 
 
 def test_the_grid_is_as_large_as_the_papers() -> None:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from laminar.experiments.report.compose import compose
+from laminar.experiments.report.document import Code, Paragraph, Table
 from laminar.experiments.report.numbers import plain, tables
 from laminar.experiments.report.pdf import to_pdf
 from laminar.experiments.view import View, view
@@ -54,6 +55,43 @@ def test_a_table_without_rows_has_its_head() -> None:
     assert set(found) == {"trials.csv", "summary.csv", "curves.csv"}
     assert found["trials.csv"].startswith("variant,label,workers,repeat")
     assert rows(found["curves.csv"]) == []
+
+
+def test_tables_besides_are_files_and_part_of_the_paper() -> None:
+    shown = viewed("batches")
+    found = rows(tables(shown)["critical-batch.csv"])
+    assert [(row["line"], row["batches"]) for row in found] == [("sgd", "8"), ("lamb", "9")]
+    assert float(found[0]["B_crit"]) == pytest.approx(900, rel=0.05)
+    sections = {section.title: section for section in compose(shown).sections}
+    (table,) = sections["More tables"].blocks
+    assert isinstance(table, Table)
+    assert [column.name for column in table.columns] == ["line", "batches", "S_min", "B_crit", "rms error of ln steps", "found"]
+    assert plain(shown)["summary"]["tables"][0]["rows"][1]["line"] == "lamb"
+
+
+def test_trials_of_variants_that_are_gone_are_listed_as_such() -> None:
+    description, trials = made_up_experiments.cores()
+    fewer = view(msgspec.structs.replace(description, variants=description.variants[:2]), trials)
+    found = rows(tables(fewer)["trials.csv"])
+    assert len(found) == len(trials)  # every number
+    assert sum(row["counted"] == "true" for row in found) == len(fewer.done)
+    texts = [
+        block.text
+        for section in compose(fewer).sections
+        if section.title == "Trials"
+        for block in section.blocks[:1]
+        if isinstance(block, Paragraph)
+    ]
+    assert "of variants that the sweep no longer has." in texts[0]
+
+
+@pytest.mark.parametrize("command", ["", "laminar experiment cores --quick --data digits"])
+def test_how_to_run_it_again_is_said_in_full(command: str) -> None:
+    description, trials = made_up_experiments.one_variant()
+    document = compose(view(msgspec.structs.replace(description, command=command), trials))
+    (code,) = [block for block in document.sections[-1].blocks if isinstance(block, Code)]
+    assert code.text.splitlines()[0] == (command or "laminar experiment show one")
+    assert code.text.splitlines()[-1] == "laminar experiment report one --html report.html --pdf --csv"
 
 
 def test_text_in_tables_comes_back_as_it_was() -> None:

@@ -72,15 +72,17 @@ def test_a_path_without_a_name_is_refused(path: str) -> None:
     assert caught.value.hint.endswith("one.html")
 
 
-@pytest.mark.parametrize(("library", "asked"), [("matplotlib", "html"), ("fpdf", "pdf")])
+@pytest.mark.parametrize(("library", "asked"), [("matplotlib", "html"), ("PIL", "html"), ("fpdf", "pdf")])
 def test_a_missing_library_is_named_with_the_extra(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, asked: str
 ) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == library or name.startswith("laminar.experiments.report.paper")]:
+    gone = {library, "matplotlib"}  # which needs PIL
+    for name in [name for name in sys.modules if name.partition(".")[0] in gone or name.startswith("laminar.experiments.report.paper")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(LaminarError) as caught:
         write_report(store, "one", **{asked: tmp_path / "r", "csv": tmp_path / "c"})  # type: ignore[arg-type]
     assert caught.value.code == "L011"
     assert "laminar[experiments]" in caught.value.hint
+    assert f"{library} is not installed" in caught.value.message or f"not installed: {library}" in caught.value.message
     assert list(tmp_path.glob("[rc]*")) == []  # before anything is written

@@ -36,17 +36,21 @@ class Line:
 
 
 def lines(view: View, axis: Axis, measure: str) -> list[Line]:
-    found: dict[str, list[Spot]] = {}
-    for one in view.variants:
-        figure = view.figure(one.id, measure)
-        at = view.value(one, axis)
-        if figure is None or figure.percent is None or not isinstance(at, int | float) or isinstance(at, bool):
-            continue
-        low, high = ends(figure) or (None, None)
-        told = f"{one.label}\n{measure_title(measure)}: {percent(figure.percent)}, {verdict_words(figure)}"
-        spot = Spot(float(at), figure.percent, low, high, view.published_percent(one.id, measure), told)
-        found.setdefault(view.others(one, axis), []).append(spot)
-    return [Line(label, tuple(sorted(spots, key=lambda spot: spot.at))) for label, spots in found.items()]
+    """None of several variants at one place: such a line goes along another axis."""
+    found = []
+    for label, some in view.lines(axis.name).items():
+        spots = []
+        for one in some:
+            figure = view.figure(one.id, measure)
+            at = view.value(one, axis)
+            if figure is None or figure.percent is None or not isinstance(at, int | float) or isinstance(at, bool):
+                continue
+            low, high = ends(figure) or (None, None)
+            told = f"{one.label}\n{measure_title(measure)}: {percent(figure.percent)}, {verdict_words(figure)}"
+            spots.append(Spot(float(at), figure.percent, low, high, view.published_percent(one.id, measure), told))
+        if spots and len({spot.at for spot in spots}) == len(spots):
+            found.append(Line(label, tuple(sorted(spots, key=lambda spot: spot.at))))
+    return found
 
 
 def picture(view: View, axis: Axis) -> Picture | None:
@@ -76,10 +80,13 @@ def _draw(sheet: Sheet, axis: Axis, panels: dict[str, list[Line]]) -> None:
     from matplotlib.ticker import FuncFormatter
 
     drawn = sheet.axes(len(panels))
+    labels = list(dict.fromkeys(line.label for found in sorted(panels.values(), key=len, reverse=True) for line in found))
+    pens = {label: place for place, label in enumerate(spread(labels, LINES))}  # a line looks the same in every panel
     for axes, (measure, found) in zip(drawn, panels.items(), strict=True):
         axes.axhline(100, color=TOKENS["p-ink"], linewidth=0.9, linestyle=(0, (3, 2)))
-        for place, line in enumerate(spread(found, LINES)):
-            _line(sheet, axes, line, place)
+        for line in found:
+            if line.label in pens:
+                _line(sheet, axes, line, pens[line.label])
         values = [spot.at for line in found for spot in line.spots]
         counts(axes.xaxis, values, 5 if len(panels) > 1 or sheet.narrow else 9)
         heights = [spot.percent for line in found for spot in line.spots]
@@ -90,7 +97,11 @@ def _draw(sheet: Sheet, axis: Axis, panels: dict[str, list[Line]]) -> None:
         axes.grid(True)
         axes.set_title(measure_title(measure))
         axes.set_xlabel(clean(f"{axis.name} ({axis.unit})" if axis.unit else axis.name))
-    sheet.legend(drawn[0])
+    sheet.legend(*drawn, order=[_label(sheet, one) for one in pens])
+
+
+def _label(sheet: Sheet, label: str) -> str:
+    return clean(label or "measured here", 26 if sheet.narrow else 40)
 
 
 def _line(sheet: Sheet, axes: object, line: Line, place: int) -> None:
@@ -102,7 +113,7 @@ def _line(sheet: Sheet, axes: object, line: Line, place: int) -> None:
     axes.fill_between(
         [s.at for s in known], [s.low or 0 for s in known], [s.high or 0 for s in known], color=style.colour, alpha=0.15, linewidth=0
     )
-    label = clean(line.label or "measured here", 26 if sheet.narrow else 40)
+    label = _label(sheet, line.label)
     sheet.line(axes, [s.at for s in line.spots], [s.percent for s in line.spots], style, label, [s.told for s in line.spots])
     paper: Sequence[Spot] = [spot for spot in line.spots if spot.published is not None]
     if paper:

@@ -6,6 +6,7 @@ They begin at 100 %, not at nothing: what matters is how far a variant is from t
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +14,8 @@ from laminar.experiments.pictures.chosen import spread
 from laminar.experiments.pictures.palette import SERIES_LIGHT, TOKENS
 from laminar.experiments.pictures.sheet import Picture, Sheet, Size
 from laminar.experiments.pictures.svg import clean
-from laminar.experiments.view import View, ends, sure
+from laminar.experiments.results import Verdict
+from laminar.experiments.view import View, ends
 from laminar.experiments.words import measure_title, percent, verdict_words
 
 MOST: Final = 24  # bars in a panel
@@ -28,7 +30,7 @@ class Bar:
     low: float | None
     high: float | None
     benchmark: bool
-    sure: bool  # different from the benchmark, beyond the noise
+    verdict: Verdict  # "more" and "less" are beyond the noise
     told: str
     published: float | None = None
 
@@ -46,7 +48,7 @@ def panels(view: View) -> dict[str, list[Bar]]:
             paper = view.published_percent(one.id, measure)
             told = f"{one.label}\n{measure_title(measure)}: {percent(figure.percent)}, {verdict_words(figure)}"
             told += f"\npublished: {percent(paper)}" if paper is not None else ""
-            bars.append(Bar(one.label, figure.percent, low, high, one.id == view.benchmark.id, sure(figure), told, paper))
+            bars.append(Bar(one.label, figure.percent, low, high, one.id == view.benchmark.id, figure.verdict, told, paper))
         if any(not bar.benchmark for bar in bars):
             found[measure] = bars
     return found
@@ -66,7 +68,8 @@ def _picture(view: View, group: dict[str, list[Bar]], number: int) -> Picture:
     paper = any(bar.published is not None for bars in group.values() for bar in bars)
     caption = (
         f"How far each variant is from the benchmark, {view.benchmark.label}, which is the line at 100 %; "
-        "whiskers are intervals. Pale bars differ by no more than noise."
+        "whiskers are intervals."
+        + _unsure(bar.verdict for bars in group.values() for bar in bars)
         + (" Diamonds are the published figures." if paper else "")
         + (f" {left_out} variants of {rows + left_out} are left out here; the tables have them all." if left_out else "")
     )
@@ -76,17 +79,33 @@ def _picture(view: View, group: dict[str, list[Bar]], number: int) -> Picture:
     return Picture(name, title, caption, lambda sheet: _draw(sheet, group), size)
 
 
+def _unsure(verdicts: Iterable[Verdict]) -> str:
+    """What is pale because it is noise, and what is empty because nobody can tell."""
+    known = set(verdicts)
+    said = " Pale bars differ by no more than noise." if "inside the noise" in known else ""
+    return said + (" Empty bars have too few repeats to tell a difference from noise." if "too few repeats" in known else "")
+
+
 def _draw(sheet: Sheet, group: dict[str, list[Bar]]) -> None:
     for place, (axes, (measure, bars)) in enumerate(zip(sheet.axes(len(group)), group.items(), strict=True)):
         shown = _shown(bars)
         heights = range(len(shown))
         for y, bar in zip(heights, shown, strict=True):
             colour = TOKENS["p-ink"] if bar.benchmark else SERIES_LIGHT[0]
-            strength = 1.0 if bar.benchmark or bar.sure else 0.45
+            few = bar.verdict == "too few repeats"
             if bar.benchmark:
                 axes.plot([100, 100], [y - 0.36, y + 0.36], color=colour, linewidth=4, solid_capstyle="butt")
             else:
-                axes.barh(y, bar.percent - 100, left=100, height=0.62, color=colour, alpha=strength, linewidth=0)
+                axes.barh(
+                    y,
+                    bar.percent - 100,
+                    left=100,
+                    height=0.62,
+                    facecolor=TOKENS["p-card"] if few else colour,
+                    edgecolor=colour,
+                    alpha=0.45 if bar.verdict == "inside the noise" else 1.0,
+                    linewidth=1.1 if few else 0,
+                )
             if bar.low is not None and bar.high is not None and not bar.benchmark:
                 axes.plot(
                     [bar.low, bar.high], [y, y], color=TOKENS["p-ink"], linewidth=1.1, solid_capstyle="butt", marker="|", markersize=5

@@ -37,18 +37,19 @@ class Line:
 
 def lines(view: View, axis: Axis) -> list[Line]:
     """One for each way to set the other axes; of variants that reached the target."""
-    found: dict[str, list[Spot]] = {}
-    for one in view.variants:
-        figure = view.figure(one.id, "steps_to_target")
-        batch = view.value(one, axis)
-        if figure is None or figure.median <= 0 or not isinstance(batch, int | float) or batch <= 0:
-            continue
-        low, high = (figure.interval.low, figure.interval.high) if figure.interval else (None, None)
-        found.setdefault(view.others(one, axis), []).append(Spot(float(batch), figure.median, low, high))
     lines = []
-    for label, spots in found.items():
-        spots.sort(key=lambda spot: spot.batch)
-        lines.append(Line(label, tuple(spots), critical_batch([(spot.batch, spot.steps) for spot in spots])))
+    for label, some in view.lines(axis.name).items():
+        spots = []
+        for one in some:
+            figure = view.figure(one.id, "steps_to_target")
+            batch = view.value(one, axis)
+            if figure is None or figure.median <= 0 or not isinstance(batch, int | float) or batch <= 0:
+                continue
+            low, high = (figure.interval.low, figure.interval.high) if figure.interval else (None, None)
+            spots.append(Spot(float(batch), figure.median, low, high))
+        if spots:
+            spots.sort(key=lambda spot: spot.batch)
+            lines.append(Line(label, tuple(spots), critical_batch([(spot.batch, spot.steps) for spot in spots])))
     return lines
 
 
@@ -127,7 +128,10 @@ def _law(axes: object, fit: CriticalBatch, batches: Sequence[float], colour: str
             xytext=(4, 0),
             textcoords="offset points",
             fontsize=8,
-            color=TOKENS["p-ink"],
+            color=TOKENS["p-ink"],  # colours of lines are too light for small letters; the dashes have its own
+            weight="bold",
+            bbox={"boxstyle": "square,pad=0.15", "facecolor": TOKENS["p-card"], "edgecolor": "none"},  # other lines go behind it
+            zorder=5,
         )
 
 

@@ -20,7 +20,10 @@ def _pictures(view: View, roots: Sequence[Node]) -> Iterator[Picture]:
         return
     told = [one for one in (speedup.picture(view), batch.picture(view)) if one is not None]
     yield from told
-    lines = [found for axis in view.axes if view.is_numeric(axis) and (found := along.picture(view, axis)) is not None]
+    numbers = [axis for axis in view.axes if view.is_numeric(axis)]
+    if any(one.line for one in view.variants):
+        numbers = numbers[:1]  # what else differs along a line goes with it
+    lines = [found for axis in numbers if (found := along.picture(view, axis)) is not None]
     yield from lines
     if not lines or len(view.variants) <= bars.MOST:
         yield from bars.pictures(view)

@@ -104,11 +104,16 @@ class Sheet:
     def tell(self, axes: Axes, x: float, y: float, text: str) -> None:
         self._told.append((axes, x, y, text))
 
-    def legend(self, axes: Axes, *, least: int = 2) -> None:
-        """Above the picture, in as many columns as fit; none where there is one series only, which the title names."""
-        handles, labels = axes.get_legend_handles_labels()
-        if len(handles) < least:
+    def legend(self, *axes: Axes, least: int = 2, order: Sequence[str] = ()) -> None:
+        """Above the picture, in as many columns as fit; none where there is one series only, which the title names.
+
+        Of several panels each series once, as some may be missing in the first; `order`: of labels, where that is not how they came.
+        """
+        found = {label: handle for one in reversed(axes) for handle, label in zip(*one.get_legend_handles_labels(), strict=True)}
+        if len(found) < least:
             return
+        labels = sorted(found, key=lambda label: order.index(label) if label in order else len(order)) if order else list(found)
+        handles = [found[label] for label in labels]
         letters = 44 if self.narrow else 105
         columns = max(1, min(len(labels), letters // (max(map(len, labels)) + 7)))
         self.figure.legend(handles, labels, loc="outside upper left", ncols=columns, borderaxespad=0.2, columnspacing=1.4)
@@ -123,16 +128,18 @@ class Sheet:
 
 
 @contextmanager
-def _drawn(picture: Picture, *, narrow: bool, settings: dict[str, str]) -> Iterator[Sheet]:
+def drawn(picture: Picture, *, narrow: bool = False, settings: dict[str, str] | None = None) -> Iterator[Sheet]:
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-    except ImportError:
+    except ImportError as error:  # matplotlib itself, or something that it needs
         raise LaminarError(
-            "L011", "pictures are drawn with matplotlib, which is not installed", hint="pip install 'laminar[experiments]'"
+            "L011",
+            f"pictures are drawn with matplotlib, and {error.name or error} is not installed",
+            hint="pip install 'laminar[experiments]'",
         ) from None
-    look: Any = {**_LOOK, **settings}
+    look: Any = {**_LOOK, **(settings or {})}
     with matplotlib.rc_context(look), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a page has more letters than the font of a file
         size = (NARROW, picture.size.narrow) if narrow else (WIDE, picture.size.wide)
@@ -146,14 +153,14 @@ def _drawn(picture: Picture, *, narrow: bool, settings: dict[str, str]) -> Itera
 def on_page(picture: Picture, *, narrow: bool) -> tuple[str, list[Hint]]:
     """An <svg> to be put into a page, in the page's colours and letters, and what it says where it is pointed at."""
     place = f"{picture.name}-{'narrow' if narrow else 'wide'}"
-    with _drawn(picture, narrow=narrow, settings={"svg.fonttype": "none", "svg.hashsalt": place}) as sheet:
+    with drawn(picture, narrow=narrow, settings={"svg.fonttype": "none", "svg.hashsalt": place}) as sheet:
         text = _saved(sheet.figure, "svg").decode()
         return for_page(text, place, f"{picture.title}. {picture.caption}"), sheet.hints()
 
 
 def in_file(picture: Picture, kind: Kind) -> bytes:
     """A file that looks the same everywhere: its letters are drawn."""
-    with _drawn(picture, narrow=False, settings={"svg.fonttype": "path", "svg.hashsalt": picture.name}) as sheet:
+    with drawn(picture, narrow=False, settings={"svg.fonttype": "path", "svg.hashsalt": picture.name}) as sheet:
         return _saved(sheet.figure, kind)
 
 

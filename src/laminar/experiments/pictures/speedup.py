@@ -1,4 +1,7 @@
-"""Speed-up against workers, with the line of what would be ideal: so many times as fast as there are times as many workers."""
+"""Speed-up against workers, with the line of what would be ideal: so many times as fast as there are times as many workers.
+
+Where workers and their threads both vary, it is against the cores that they would keep busy.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from laminar.experiments.pictures.palette import TOKENS, pen
 from laminar.experiments.pictures.scales import counts
 from laminar.experiments.pictures.sheet import Picture, Sheet, Size
 from laminar.experiments.pictures.svg import clean
-from laminar.experiments.record import Axis
+from laminar.experiments.record import Axis, Variant
 from laminar.experiments.view import View, ends
 from laminar.experiments.words import measure_title
 
@@ -31,20 +34,28 @@ class Line:
     speeds: tuple[Speed, ...]
 
 
-def lines(view: View, axis: Axis, measure: str) -> list[Line]:
+def lines(view: View, axes: Sequence[Axis], measure: str) -> list[Line]:
     """One for each way to set the other axes. How many times as fast as the benchmark, which is what the tables say too."""
     more_is_better = measure == "samples_per_second"
-    found: dict[str, list[Speed]] = {}
-    for one in view.variants:
-        figure = view.figure(one.id, measure)
-        workers = view.value(one, axis)
-        if figure is None or figure.percent is None or not figure.percent > 0 or not isinstance(workers, int | float):
-            continue
-        times = _times(figure.percent, more_is_better)
-        turned = sorted(one for one in (_times(end, more_is_better) for end in ends(figure) or ()) if one is not None)
-        low, high = turned if len(turned) == 2 else (None, None)
-        found.setdefault(view.others(one, axis), []).append(Speed(float(workers), times or 0.0, low, high))
-    return [Line(label, tuple(sorted(speeds, key=lambda one: one.workers))) for label, speeds in found.items()]
+    found = []
+    for label, some in view.lines(*(axis.name for axis in axes)).items():
+        speeds = []
+        for one in some:
+            figure, workers = view.figure(one.id, measure), _product(view, one, axes)
+            if figure is None or figure.percent is None or not figure.percent > 0 or workers is None:
+                continue
+            times = _times(figure.percent, more_is_better)
+            turned = sorted(one for one in (_times(end, more_is_better) for end in ends(figure) or ()) if one is not None)
+            low, high = turned if len(turned) == 2 else (None, None)
+            speeds.append(Speed(workers, times or 0.0, low, high))
+        if speeds:
+            found.append(Line(label, tuple(sorted(speeds, key=lambda one: one.workers))))
+    return found
+
+
+def _product(view: View, variant: Variant, axes: Sequence[Axis]) -> float | None:
+    values = [view.value(variant, axis) for axis in axes]
+    return float(math.prod(values)) if all(isinstance(one, int | float) for one in values) else None
 
 
 def _times(percent: float | None, more_is_better: bool) -> float | None:
@@ -54,29 +65,30 @@ def _times(percent: float | None, more_is_better: bool) -> float | None:
 
 
 def picture(view: View) -> Picture | None:
-    axis = view.workers_axis
+    axes = view.workers_axes
     measure = next((name for name in SPEEDS if name in view.measures), None)
-    if axis is None or measure is None:
+    if not axes or measure is None:
         return None
-    found = [one for one in lines(view, axis, measure) if one.speeds]
+    found = lines(view, axes, measure)
     if len({speed.workers for one in found for speed in one.speeds}) < 2:
         return None
-    base = view.value(view.benchmark, axis)
+    base = _product(view, view.benchmark, axes)
+    name = axes[0].name if len(axes) == 1 else "cores"
     best = max((speed for one in found for speed in one.speeds), key=lambda one: one.times)
     caption = (
         f"How many times as fast as the benchmark, {view.benchmark.label}, by {measure_title(measure)}; whiskers are intervals. "
-        f"On the dashed line, twice the {axis.name} take half the time. "
-        f"The best is {best.times:.2f} times with {best.workers:g} {axis.name}"
-        + (f": an efficiency of {100 * best.times * base / best.workers:.0f} %." if isinstance(base, int | float) and best.workers else ".")
+        f"On the dashed line, twice the {name} take half the time. "
+        + ("Cores are workers times threads. " if len(axes) > 1 else "")
+        + f"The best is {best.times:.2f} times with {best.workers:g} {name}"
+        + (f": an efficiency of {100 * best.times * base / best.workers:.0f} %." if base and best.workers else ".")
     )
-    title = f"Speed-up against {axis.name}"
-    return Picture("speed-up", title, caption, lambda sheet: _draw(sheet, axis.name, found, base), Size(3.8, 3.8))
+    return Picture("speed-up", f"Speed-up against {name}", caption, lambda sheet: _draw(sheet, name, found, base), Size(3.8, 3.8))
 
 
-def _draw(sheet: Sheet, name: str, found: Sequence[Line], base: object) -> None:
+def _draw(sheet: Sheet, name: str, found: Sequence[Line], base: float | None) -> None:
     (axes,) = sheet.axes()
     workers = sorted({speed.workers for one in found for speed in one.speeds})
-    if isinstance(base, int | float) and base > 0:
+    if base:
         axes.plot(workers, [one / base for one in workers], color=TOKENS["p-dim"], linestyle=(0, (4, 3)), linewidth=1.2, label="ideal")
     axes.axhline(1, color=TOKENS["p-dim"], linewidth=0.8, linestyle=(0, (1, 2)))
     for place, line in enumerate(found):

@@ -61,38 +61,35 @@ def boxes(roots: Sequence[Node], label: dict[str, str]) -> list[Box]:
 
 def _few(nodes: Sequence[Node]) -> list[Node]:
     """All layers that others stand on, and as many leaves as can be read."""
-    leaves = [one for one in nodes if one.leaf]
+    leaves = [one for one in nodes if not one.shared]
     kept = {id(one) for one in spread(leaves, LEAVES)}
-    return [one for one in nodes if not one.leaf or id(one) in kept]
+    return [one for one in nodes if one.shared or id(one) in kept]
 
 
 def _box(node: Node, column: int, row: float, below: int, label: dict[str, str]) -> Box:
     size = amount(node.bytes, "layer_bytes")
-    if node.leaf:
-        title = label.get(node.leaf, node.leaf)
-        note = f"{many(node.layers, 'layer')} · {seconds(node.seconds)} · {size}"
+    title = label.get(node.leaf, node.leaf) or node.name
+    spent = f"{seconds(node.seconds)} · {size}"
+    if not node.shared:
         told = f"{title}\n{many(node.layers, 'layer')} of its own, {seconds(node.seconds)} of training, {size}"
-        return Box(column, row, title, note, False, told, below)
-    told = f"{node.name}\nshared by {many(node.variants, 'variant')}, trained once: {seconds(node.seconds)}, {size}"
-    return Box(column, row, node.name, f"{seconds(node.seconds)} · {size}", True, told, below)
+        return Box(column, row, title, f"{many(node.layers, 'layer')} · {spent}", False, told, below)
+    each = f"{many(node.layers, 'layer')}, each " if node.layers > 1 else ""
+    told = f"{title}\nshared by {many(node.variants, 'variant')}, {each}trained once: {seconds(node.seconds)}, {size}"
+    return Box(column, row, title, f"{many(node.layers, 'layer')} · {spent}" if node.leaf else spent, True, told, below)
 
 
 def picture(view: View, roots: Sequence[Node]) -> Picture | None:
-    """None where no trial's layer is in the store."""
-    found = boxes(roots, {one.id: one.label for one in view.variants})
-    if not found:
+    """None where variants have no layer in common: as many boxes beside each other would say nothing."""
+    shared = sum(node.layers for node in _all(roots) if node.shared)
+    if not shared:
         return None
-    shared = [box for box in found if box.shared]
+    found = boxes(roots, {one.id: one.label for one in view.variants})
     rows = max(box.row for box in found) + 1
-    saved = sum(node.seconds * max(0, _trials(node) - 1) for node in _all(roots) if not node.leaf)
+    saved = sum(node.seconds / node.layers * (_trials(node) - node.layers) for node in _all(roots) if node.shared)
     caption = (
-        (
-            f"{many(len(shared), 'layer', 'is')} common to variants (filled), trained once and used again: "
-            f"{seconds(saved)} of training were not repeated. "
-            if shared
-            else "The variants have no layer in common. "
-        )
-        + "Outlined boxes are what each variant has of its own, its repeats together: training time, "
+        f"{many(shared, 'layer', 'is')} common to variants (filled), trained once and used again: "
+        f"{seconds(saved)} of training were not repeated. "
+        "Outlined boxes are what each variant has of its own, its repeats together: training time, "
         "and bytes that the layer below does not have."
     )
     columns = max(box.column for box in found) + 1

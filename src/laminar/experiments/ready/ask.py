@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from laminar.core.events import Emit, nowhere
 from laminar.data.fingerprint import fingerprint
 from laminar.experiments.prepare import prepare
 from laminar.experiments.ready.catalogue import READY, parts
-from laminar.experiments.ready.form import Ask, Ready
+from laminar.experiments.ready.form import Ask, Ready, own_wishes
 from laminar.experiments.record import Description, Trial
 from laminar.experiments.run import machine_facts, run
 from laminar.experiments.spec import Budget, Sweep
@@ -62,12 +63,12 @@ def answers(
         if name == "layers":
             yield _layers(ready, one, limits, store, emit, facts, clock)
         else:
-            yield _sweep(name, ready, one, limits, project.need_file() if at_hand else _own(ready, store), store, emit, clock)
+            yield _sweep(name, ready, one, limits, project.need_file() if at_hand else _own(ready.stack, store), store, emit, clock)
 
 
-def _own(ready: Ready, store: Store) -> StackFile:
+def _own(text: str, store: Store) -> StackFile:
     """The stack it comes with; no file is written. Where its data is not to be had, what needs no network is named."""
-    file = parse(ready.stack, store.root.parent / FILE)
+    file = parse(text, store.root.parent / FILE)
     for spec in file.spec.data.values():
         try:
             fingerprint(spec, file.root, fingerprint_folder(store))
@@ -79,21 +80,30 @@ def _own(ready: Ready, store: Store) -> StackFile:
 
 def _layers(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock) -> Answer:
     from laminar.experiments.ready import layers_run
+    from laminar.experiments.ready.layers import LAYERED, stack_text
 
-    here = limits.on in (None, "local")
-    place = layers_run.Place(on=limits.on or "local", workers=limits.workers or (min(4, ask.cores) if here else 4))
+    _own(stack_text(LAYERED, ask, workers=1, hidden=1, seed=0), store)
+    usual = 4 if limits.on not in (None, "local") else 1 if ask.quick else min(4, ask.cores)
+    place = layers_run.Place(on=limits.on or "local", workers=limits.workers or usual)
     described = layers_run.describe(ready, ask, place, facts, clock.now())
-    return Answer(ready=ready, description=described, trials=layers_run.run(described, ask, place, store, emit, clock))
+    trials = layers_run.run(described, ask, place, Budget(hours=limits.hours, trials=limits.trials), store, emit)
+    return Answer(ready=ready, description=described, trials=trials)
 
 
 def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, store: Store, emit: Emit, clock: Clock) -> Answer:
     prepared = prepare(_limited(ready.sweep(ask), limits), file, store, quick=ask.quick, clock=clock)
-    described = msgspec.structs.replace(prepared.description, notes=(*ready.notes, *prepared.description.notes))
+    described = msgspec.structs.replace(
+        prepared.description,
+        notes=(*ready.notes, *own_wishes(ask), *prepared.description.notes),
+        study=ready.study,
+        epochs=ready.epochs,
+        command=ask.command,
+    )
     more: dict[str, Any] = {}
     if name == "grid":
         from laminar.experiments.ready.grid_run import GridTrainer
 
-        more["trainer"] = GridTrainer
+        more["trainer"] = functools.partial(GridTrainer, shared=ask.quick)
     trials = run(described, prepared.sweep, prepared.file, store, emit, clock=clock, **more)
     return Answer(ready=ready, description=described, trials=trials)
 

@@ -9,7 +9,8 @@ import msgspec
 
 from laminar.experiments.ready.form import Ask, Ready
 
-SWEEP: Final = ("data", "hours", "trials", "even_if_busy")  # what all have whose trials are builds of one layer
+LIMITS: Final = ("hours", "trials", "even_if_busy")
+SWEEP: Final = ("data", "samples", *LIMITS)  # what all have whose trials are builds of one layer
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -26,8 +27,8 @@ READY: Final[dict[str, Entry]] = {
     "scaling": Entry((*SWEEP, "epochs", "batch", "layer")),
     "batch": Entry((*SWEEP, "layer", "target")),
     "strategies": Entry((*SWEEP, "epochs", "batch", "layer", "target")),
-    "flowers": Entry(("epochs", "batch", "hours", "trials", "even_if_busy"), at_hand=False),
-    "layers": Entry(("data", "epochs", "batch", "workers", "on"), at_hand=False),
+    "flowers": Entry(("epochs", "batch", "samples", *LIMITS), at_hand=False),
+    "layers": Entry(("data", "samples", *LIMITS, "epochs", "batch", "workers", "on"), at_hand=False),
     "grid": Entry(("data", "hours", "trials"), at_hand=False),
 }
 

@@ -12,7 +12,7 @@ def ready(ask: Ask) -> Ready:
     most = (1, 2) if ask.quick else tuple(tables.CORES)
     one = Choice(label="1 core", settings={"workers": 1, "threads": 1}, published=tables.CORES[1])
     more = [
-        Choice(label=f"{n} {kind}", settings=settings, published=tables.CORES[n])
+        Choice(label=f"{n} {kind}", settings=settings, published=tables.CORES[n], line=kind)
         for kind in ("workers", "threads")
         for n in most[1:]
         for settings in ({"workers": n, "threads": 1} if kind == "workers" else {"workers": 1, "threads": n},)

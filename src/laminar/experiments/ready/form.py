@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from laminar.core.figures import many
 from laminar.experiments.record import Statement
 from laminar.experiments.spec import PublishedSpec, Sweep, VariantSpec
 
@@ -21,6 +22,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     quick: bool = False
     epochs: int | None = None
     batch: int | None = None
+    samples: int | None = None  # of training, at most
     repeats: int | None = None
     target: float | None = None
     data: str | None = None  # of the stack that comes with the experiment
@@ -29,6 +31,14 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     even_if_busy: bool = False
     at_hand: bool = False  # the stack is the user's
     cores: int = 2  # of this machine
+    command: str = ""  # with which the same is asked again
+
+
+def own_wishes(ask: Ask) -> tuple[str, ...]:
+    """A note where somebody asked for less or other than the experiment has: its figures are of that."""
+    said = [many(value, unit) for value, unit in ((ask.samples, "training sample"), (ask.epochs, "epoch")) if value is not None]
+    said += [f"batches of {ask.batch:,}"] if ask.batch is not None else []
+    return (f"As asked for: {', '.join(said)}, instead of what the experiment has by itself.",) if said else ()
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +47,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     settings: dict[str, Any]  # axis -> value
     published: dict[str, float] = {}  # by measure
+    line: str = ""  # choices of one line are joined in pictures; the benchmark, if it is of none, begins every line
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,14 +73,16 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 
     def sweep(self, ask: Ask) -> Sweep:
         """As `laminar experiment run` has it."""
-        chosen = {key: value for key, value in (("epochs", ask.epochs), ("batch", ask.batch)) if value is not None}
+        chosen = {
+            key: value for key, value in (("epochs", ask.epochs), ("batch", ask.batch), ("samples", ask.samples)) if value is not None
+        }
         varied = {key for choice in self.choices for key in choice.settings}
         return Sweep(
             name=ask.name or self.name,
             title=self.title,
             question=self.question,
             layer=ask.layer,
-            variant=[VariantSpec(settings=one.settings, label=one.label) for one in self.choices],
+            variant=[VariantSpec(settings=one.settings, label=one.label, line=one.line) for one in self.choices],
             set={key: value for key, value in {**({} if ask.at_hand else self.own), **self.fixed, **chosen}.items() if key not in varied},
             repeats=ask.repeats or self.repeats,
             timed=self.timed,

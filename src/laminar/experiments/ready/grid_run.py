@@ -1,4 +1,5 @@
-"""A grid on this machine for one training: a server, nodes, and where images are fetched a mirror, each a process of its own."""
+"""A grid on this machine: a server, nodes, and where images are fetched a mirror, each a process of its own. Trials are trained on it in a
+store of its own, so that it begins with nothing; what was trained is then brought into that of the experiment."""
 
 from __future__ import annotations
 
@@ -13,10 +14,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, final
 
+import msgspec
 import tomlkit
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
+from laminar.experiments.heard import events_of, hear
+from laminar.stack.project import STORE
+from laminar.stack.read import FILE
+from laminar.store.remote import Remote, fetch
+from laminar.store.store import Store
+from laminar.train.history import EVENTS
 
 LEAVING: Final = 30.0  # seconds that a process may take to end
 Process = subprocess.Popen[Any]
@@ -56,8 +64,9 @@ def end(started: list[Process]) -> None:
             one.stdout.close()
 
 
-def train(folder: Path, layer: str, nodes: int, began: Callable[[Process], None] = lambda _: None) -> dict[str, Any]:
-    """What came of training a layer of the stack in `folder` on a grid with so many nodes. `began` is told of who waits for it."""
+@contextlib.contextmanager
+def grid_of(folder: Path, nodes: int) -> Iterator[None]:
+    """So many nodes, in the grid that is served from `folder`."""
     silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with serving("grid", "serve", "--port", "0", "--json", cwd=folder) as told:
         joined: list[Process] = []
@@ -65,29 +74,43 @@ def train(folder: Path, layer: str, nodes: int, began: Callable[[Process], None]
             for i in range(nodes):
                 how = ["--token", told["token"], "--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%"]
                 joined.append(subprocess.Popen(laminar("grid", "join", told["url"], *how), cwd=folder, **silent))
-            start = time.monotonic()
-            words = laminar("grid", "train", layer, "-q", "--json")
-            waiting = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            began(waiting)
-            out, said = waiting.communicate()
-            if waiting.returncode:
-                raise LaminarError("L501", f"the grid did not train {layer}: {said.strip()}", hint="laminar doctor")
-            seconds = time.monotonic() - start
-            status = subprocess.run(laminar("grid", "status", "--json"), cwd=folder, capture_output=True, text=True, check=True)
+            yield
         finally:
             end(joined)
+
+
+def train_on(folder: Path, layer: str, began: Callable[[Process], None] = lambda _: None) -> dict[str, Any]:
+    """What came of training a layer of the stack in `folder` on the grid that is served there. `began` is told of who waits for it."""
+    start = time.monotonic()
+    words = laminar("grid", "train", layer, "-q", "--json")
+    waiting = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    began(waiting)
+    out, said = waiting.communicate()
+    if waiting.returncode:
+        raise LaminarError("L501", f"the grid did not train {layer}: {said.strip()}", hint="laminar doctor")
+    seconds = time.monotonic() - start
+    status = subprocess.run(laminar("grid", "status", "--json"), cwd=folder, capture_output=True, text=True, check=True)
     (built,) = json.loads(out)["layers"]
-    return {"metrics": built["metrics"], "seconds": seconds, "run": json.loads(status.stdout)["runs"][-1]}
+    return {"metrics": built["metrics"], "seconds": seconds, "run": json.loads(status.stdout)["runs"][-1], "key": built["key"]}
+
+
+def train(folder: Path, layer: str, nodes: int) -> dict[str, Any]:
+    """On a grid that is there for this training alone."""
+    with grid_of(folder, nodes):
+        return train_on(folder, layer)
 
 
 @final
 class GridTrainer:
-    """Trains trials as run.py's processes do, each on a grid of its own, in a store that is gone with it."""
+    """Trains trials as run.py's processes do, each on a grid of its own; if `shared`, all that want as many nodes on one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, shared: bool = False) -> None:
+        self._shared = shared
         self._waiting: Process | None = None
         self._lock = threading.Lock()
         self._left = False
+        self._held = contextlib.ExitStack()
+        self._grid: tuple[int, Path] | None = None  # nodes, folder
 
     def ask(self, asked: dict[str, Any], emit: Emit, *, on_ready: Callable[[], None] | None = None) -> dict[str, Any]:  # noqa: ARG002
         if on_ready is not None:
@@ -95,15 +118,18 @@ class GridTrainer:
         started, clock, raw = time.time(), time.monotonic(), asked["file"]["raw"]
         nodes = next(layer for layer in raw["layer"] if layer["name"] == asked["layer"])["train"]["strategy"]["workers"]
         try:
-            with tempfile.TemporaryDirectory(prefix="laminar-grid-") as name:
-                (Path(name) / "laminar.toml").write_text(tomlkit.dumps(raw), encoding="utf-8")
-                found = train(Path(name), asked["layer"], nodes, self._began)
+            folder = self._serve(nodes, tomlkit.dumps(raw))
+            found = train_on(folder, asked["layer"], self._began)
+            kept = _keep(Store.open(folder / STORE, create=False), Store.open(Path(asked["store"]), create=False), found["key"])
         except LaminarError as error:
             if self._left:
                 return {"interrupted": True}
             return {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+        finally:
+            if not self._shared:
+                self.close()
         run = found["run"]
-        done = {
+        done = kept | {
             "started": started,
             "wall": time.monotonic() - clock,
             "seconds": found["seconds"],
@@ -111,6 +137,18 @@ class GridTrainer:
             "team": {"workers": nodes, "steps": run["version"], "answers": run["answers"], "dense_bytes": run["bytes"]["dense"]},
         }
         return {"done": done}
+
+    def _serve(self, nodes: int, stack: str) -> Path:
+        """The folder of a grid with so many nodes, in which this stack is written."""
+        if self._grid is not None and self._grid[0] == nodes:
+            (self._grid[1] / FILE).write_text(stack, encoding="utf-8")
+            return self._grid[1]
+        self.close()
+        folder = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="laminar-grid-", ignore_cleanup_errors=True)))
+        (folder / FILE).write_text(stack, encoding="utf-8")
+        self._held.enter_context(grid_of(folder, nodes))
+        self._grid = nodes, folder
+        return folder
 
     def _began(self, waiting: Process) -> None:
         with self._lock:
@@ -125,4 +163,15 @@ class GridTrainer:
                 self._waiting.terminate()
 
     def close(self) -> None:
-        """Nothing outlives a trial."""
+        self._grid = None
+        self._held.close()
+
+
+def _keep(own: Store, store: Store, key: str) -> dict[str, Any]:
+    """The layer comes into the experiment's store, and its curve into the trial."""
+    record = own.record(key)
+    assert record is not None
+    with Remote.at(str(own.root)) as place:  # a store is laid out as a remote is
+        fetch(store, place, f"{record.stack}/{record.name}", pin=record.id, remember=False)
+    heard = hear(events_of(own.layout.runs / record.run / EVENTS))
+    return {"layer": record.id, "curve": msgspec.to_builtins(heard.curve), "series": msgspec.to_builtins(heard.series)}

@@ -5,7 +5,7 @@
                middle frozen, new head. Each stands on the one before
     changed    a mistake in the last part is mended (another head): classic trains all again, layered the last layer
 
-Seconds are those of a layer's build without the start of the engine, which all builds share.
+Seconds are those of training alone; the start of processes and of a cluster, which all share, is in neither.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.experiments.ready.form import Ask, Choice, Ready
 from laminar.experiments.ready.judged import above, below
+from laminar.experiments.ready.stacks import SAMPLES
 from laminar.experiments.ready.studies import LAYERS
 
 MODELS: Final = '''\
@@ -67,35 +68,40 @@ data = "{data}"
 train = {{ epochs = {epochs}, batch = {batch}, optimizer = "adam", lr = 0.001, seed = {seed}, threads = 1, {strategy} }}
 """
 DIGITS: Final = {"five": 5, "eight": 8, "ten": 10}
-SAMPLES: Final = {"mnist": 60_000, "fashion-mnist": 60_000, "digits": 1_437}
-QUICK_SAMPLES: Final = 4_000
-HEADS: Final = {"": 32, ", changed": 48}  # width of the last part: as it was at first, and mended
+QUICK_SAMPLES, QUICK_EPOCHS = 3_000, 2
+WARM_SAMPLES: Final = 500
+SHORT: Final = f"{QUICK_SAMPLES:,} training samples, {QUICK_EPOCHS} epochs"
+FIRST, CHANGED = "first", "changed"
+HEADS: Final = {FIRST: 32, CHANGED: 48}  # width of the last part: as it was at first, and mended
 
-CLASSIC, ALL = "classic", "layered, all three"
-PARTS: Final = ("strokes", "shapes", "digits")
+CLASSIC, LAYERED, ALL = "classic", "layered", "layered, all three"
+WAYS: Final = (CLASSIC, LAYERED)
+# every part in the order in which it is trained: which way, which layer, and whether after the change
+PARTS: Final = {
+    CLASSIC: (CLASSIC, "classic", FIRST),
+    "layered: strokes": (LAYERED, "strokes", FIRST),
+    "layered: shapes": (LAYERED, "shapes", FIRST),
+    "layered: digits": (LAYERED, "digits", FIRST),
+    ALL: (LAYERED, "digits", FIRST),
+    "classic, changed": (CLASSIC, "classic", CHANGED),
+    "layered, changed: digits": (LAYERED, "digits", CHANGED),
+}
 MENDED: Final = ("classic, changed", "layered, changed: digits")
-
-
-def label(way: str, layer: str, change: str) -> str:
-    return f"{way}{change}" if way == CLASSIC else f"{way}{change}: {layer}"
-
-
-LABELS: Final = (CLASSIC, *(label("layered", part, "") for part in PARTS), ALL, *MENDED)
 
 
 def ready(ask: Ask) -> Ready:
     source_of(ask)
-    first, second, third = LABELS[1:4]
+    first, second, third = list(PARTS)[1:4]
     return Ready(
         name="layers",
         title="Classic development, and development in layers",
         question="Does it pay to develop a network in layers: at first, and after a mistake in its last part?",
-        choices=tuple(Choice(label=one, settings={"part": one}) for one in LABELS),
+        choices=tuple(Choice(label=one, settings={"part": one}) for one in PARTS),
         measures=("seconds", "accuracy", "wall", "loss"),
         statements=(
             below("Classic training takes longer than the training of the first layer.", "seconds", first, CLASSIC),
-            below("… than that of the second.", "seconds", second, CLASSIC),
-            below("… than that of the third.", "seconds", third, CLASSIC),
+            below("Classic training takes longer than the training of the second layer.", "seconds", second, CLASSIC),
+            below("Classic training takes longer than the training of the third layer.", "seconds", third, CLASSIC),
             below("The second layer is trained faster than the first.", "seconds", second, first),
             below("The third layer is trained faster than the second.", "seconds", third, second),
             below(
@@ -119,13 +125,13 @@ def source_of(ask: Ask) -> str:
     return name
 
 
-def stack_text(way: str, ask: Ask, *, workers: int, hidden: int, seed: int) -> str:
-    """laminar.toml of one way, with a head of so many hidden units."""
+def stack_text(way: str, ask: Ask, *, workers: int, hidden: int, seed: int, most: int | None = None) -> str:
+    """laminar.toml of one way, with a head of so many hidden units. `most`: samples."""
     source = source_of(ask)
-    samples = min(SAMPLES[source], QUICK_SAMPLES) if ask.quick else SAMPLES[source]
+    samples = min(SAMPLES[source], most or ask.samples or (QUICK_SAMPLES if ask.quick else SAMPLES[source]))
     strategy = 'strategy = "solo"' if workers == 1 else f'strategy = {{ kind = "sync", workers = {workers} }}'
     settings = {
-        "epochs": ask.epochs or (2 if ask.quick else 5),
+        "epochs": ask.epochs or (QUICK_EPOCHS if ask.quick else 5),
         "batch": ask.batch or (256 if samples > 10_000 else 32),
         "seed": seed,
         "strategy": strategy,

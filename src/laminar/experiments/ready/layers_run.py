@@ -1,40 +1,33 @@
-"""Builds of both ways, classic and layered, each at first and after a change, in a store of their own: nothing is there to be reused.
+"""The parts of both developments as trials (run.py), in the order in which they stand on each other: each a layer in the store.
 
-The parts of a development depend on each other, so they are no trials that could be run in any order: one repeat is all of them.
+"All three" is no training: it is the sum of the three layers of its repeat.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
+import shutil
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, final
 
 import msgspec
 
 from laminar.core import digest
-from laminar.core.clock import SYSTEM, Clock
 from laminar.core.events import Emit, Event
 from laminar.experiments import files
-from laminar.experiments.heard import hear
-from laminar.experiments.ready.form import Ask, Ready
-from laminar.experiments.ready.layers import ALL, CLASSIC, HEADS, MODELS, label, stack_text
-from laminar.experiments.record import Axis, Description, Trial
-from laminar.experiments.run import begin
-from laminar.experiments.variants import QUICK, variant_of
-from laminar.plan.profile.busy import SECONDS, compare, read_now
-from laminar.stack.build import Built, build
-from laminar.stack.project import open_project
+from laminar.experiments.heard import plain_error
+from laminar.experiments.order import Next, standing
+from laminar.experiments.ready.form import Ask, Ready, own_wishes
+from laminar.experiments.ready.layers import ALL, CHANGED, CLASSIC, HEADS, MODELS, PARTS, SHORT, WARM_SAMPLES, WAYS, stack_text
+from laminar.experiments.record import Axis, Description, Trial, Variant
+from laminar.experiments.run import run as run_trials
+from laminar.experiments.spec import Budget, Sweep
+from laminar.experiments.trial_process import Answer, TrialProcess
+from laminar.experiments.variants import QUICK, QUICK_SECONDS, variant_of
+from laminar.stack.read import FILE, StackFile, parse
 from laminar.store.store import Store
-
-if TYPE_CHECKING:
-    from laminar.launch.on_cluster import OnCluster
-
-STARTING: Final = 300.0  # seconds that a cluster may take
-WAYS: Final = (CLASSIC, "layered")
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +41,7 @@ def describe(ready: Ready, ask: Ask, place: Place, machine: dict[str, Any], now:
     variants = tuple(variant_of(one.settings, one.label) for one in ready.choices)
     texts = [stack_text(way, ask, workers=place.workers, hidden=hidden, seed=0) for way in WAYS for hidden in HEADS.values()]
     asked = digest.of_json({"stacks": texts, "models": MODELS, "on": place.on})
+    quick = (f"a quick look: {SHORT}, {QUICK_SECONDS:.0f} seconds at most",) if ask.quick else ()
     return Description(
         name=(ask.name or ready.name) + (QUICK if ask.quick else ""),
         title=ready.title,
@@ -59,110 +53,102 @@ def describe(ready: Ready, ask: Ask, place: Place, machine: dict[str, Any], now:
         benchmark=variants[0].id,
         measures=ready.measures,
         repeats=ask.repeats or ready.repeats,
+        warm_up=1,
         quick=ask.quick,
         statements=tuple(ready.sweep(ask).statement),
         machine=machine,
         created=now,
         inputs={one.id: asked for one in variants},
-        notes=(*ready.notes, f"{place.workers} worker{'s' if place.workers > 1 else ''}, --on {place.on}"),
+        notes=(*ready.notes, *own_wishes(ask), *quick, f"{place.workers} worker{'s' if place.workers > 1 else ''}, --on {place.on}"),
+        study=ready.study,
+        command=ask.command,
     )
 
 
-def run(description: Description, ask: Ask, place: Place, store: Store, emit: Emit, clock: Clock = SYSTEM) -> list[Trial]:
-    """Repeats that are not whole yet. Trials of earlier goes included."""
-    with files.running(store, description.name):
-        description = begin(store, description)
-        found = files.read_trials(store, description.name)
-        for repeat in range(description.repeats):
-            done = {one.variant for one in found if one.repeat == repeat}
-            if done >= {one.id for one in description.variants}:
-                continue
-            for trial in _developed(description, ask, repeat, place, emit, clock):
-                if trial.variant not in done:
-                    files.append_trial(store, description.name, trial)
-                    found.append(trial)
-                    emit(_told(description, trial, len(found)))
-    return found
+def run(description: Description, ask: Ask, place: Place, budget: Budget, store: Store, emit: Emit) -> list[Trial]:
+    """Trials of earlier goes included."""
+    if ask.quick:
+        budget = Budget(hours=min(budget.hours or 1.0, QUICK_SECONDS / 3600), trials=budget.trials)
+    sweep = Sweep(name=description.name, even_if_busy=ask.quick or ask.even_if_busy, budget=budget)
+    with _project() as folder:
+        parts = _Parts(description, ask, place, store, folder)
+        first, _ = parts.stack_of(description.variants[0], Next(variant=description.benchmark, repeat=0))
+        on = None if place.on == "local" else place.on
+        return run_trials(description, sweep, first, store, emit, on=on, trainer=lambda: parts, stack_of=parts.stack_of)
 
 
-def _told(description: Description, trial: Trial, done: int) -> Event:
-    """As run.py tells of a trial."""
-    name = next(one.label for one in description.variants if one.id == trial.variant)
-    shown = {"label": name, "repeat": trial.repeat, "outcome": trial.outcome, "seconds": trial.seconds, "metrics": trial.metrics}
-    of = len(description.variants) * description.repeats
-    told = {"event": "experiment", "name": description.name, "done": done, "of": of, "left_seconds": None}
-    return told | {"trial": shown | {"why_not": "", "error": {}}}
+@contextmanager
+def _project() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="laminar-layers-") as name:
+        (Path(name) / "models.py").write_text(MODELS, encoding="utf-8")
+        yield Path(name)
 
 
-def _developed(description: Description, ask: Ask, repeat: int, place: Place, emit: Emit, clock: Clock) -> Iterator[Trial]:
-    """Every part, once. What is loaded and started only once, processes of a cluster too, is the engine's time, and no layer's."""
-    ids = {variant.label: variant.id for variant in description.variants}
-    with tempfile.TemporaryDirectory(prefix="laminar-layers-") as name, _cluster(place.on) as how:
-        small = msgspec.structs.replace(ask, quick=True, epochs=1)
-        _built(Path(name) / "warm", stack_text(CLASSIC, small, workers=place.workers, hidden=32, seed=repeat), emit, clock, how)
-        for way in WAYS:
-            found: list[Trial] = []
-            for change, hidden in HEADS.items():
-                text = stack_text(way, ask, workers=place.workers, hidden=hidden, seed=repeat)
-                for built, trial in _built(Path(name) / way, text, emit, clock, how):
-                    found.append(msgspec.structs.replace(trial, variant=ids[label(way, built.name, change)], repeat=repeat))
-                if way != CLASSIC and not change:
-                    found.append(_all(found, ids[ALL]))
-            yield from found
+@final
+class _Parts:
+    """Knows the stack of each part, and trains it in a process of its own. One thread asks for a stack, and then has it trained."""
 
+    def __init__(self, description: Description, ask: Ask, place: Place, store: Store, folder: Path) -> None:
+        self._description, self._ask, self._place, self._store, self._folder = description, ask, place, store, folder
+        self._process = TrialProcess()
+        self._now = Next(variant=description.benchmark, repeat=0)
+        self._label = CLASSIC
 
-@contextlib.contextmanager
-def _cluster(on: str) -> Iterator[OnCluster | None]:
-    from laminar.launch.choose import launcher_of
-    from laminar.launch.on_cluster import OnCluster
+    def stack_of(self, variant: Variant, what: Next) -> tuple[StackFile, str]:
+        self._now, self._label = what, variant.settings["part"]
+        way, layer, change = PARTS[self._label]
+        ask = msgspec.structs.replace(self._ask, epochs=1) if what.warm_up else self._ask
+        most = WARM_SAMPLES if what.warm_up else None
+        text = stack_text(way, ask, workers=self._place.workers, hidden=HEADS[change], seed=what.repeat, most=most)
+        path = self._folder / FILE
+        path.write_text(text, encoding="utf-8")  # a cluster is sent the folder
+        return parse(text, path), layer
 
-    launcher = launcher_of(on)
-    if launcher is None:
-        yield None
-        return
-    with OnCluster(launcher, starting=STARTING) as how:
-        yield how
+    def ask(self, asked: dict[str, Any], emit: Emit, *, on_ready: Callable[[], None] | None = None) -> Answer:
+        if self._label == ALL and not self._now.warm_up:
+            return self._together()
+        found: list[str] = []
 
+        def hear(event: Event) -> None:
+            if event["event"] == "features" and event.get("reused"):
+                found.append(event["key"])
+            emit(event)
 
-def _built(folder: Path, text: str, emit: Emit, clock: Clock, how: OnCluster | None) -> list[tuple[Built, Trial]]:
-    """What was trained, not what was reused."""
-    folder.mkdir(exist_ok=True)
-    (folder / "models.py").write_text(MODELS, encoding="utf-8")
-    (folder / "laminar.toml").write_text(text, encoding="utf-8")
-    project, began = open_project(folder), clock.now()
-    told: dict[str, list[Event]] = defaultdict(list)
+        answer = self._process.ask(asked, hear, on_ready=on_ready)
+        if found and "done" in answer and PARTS[self._label][2] != CHANGED:
+            # An earlier experiment has left them. The first time, a layer has to compute its features; after a change they are there.
+            for key in found:
+                self._forget(key)
+            answer = self._process.ask(asked, emit, on_ready=on_ready)
+        return answer
 
-    def tell(event: Event) -> None:
-        told[event.get("layer", "")].append(event)
-        emit(event)
+    def _forget(self, key: str) -> None:
+        with self._store.lock(f"features-{key}"):
+            shutil.rmtree(self._store.layout.features / key, ignore_errors=True)
 
-    before = read_now()
-    report = build(project.need_file(), project.open_store(), emit=tell, clock=clock, how=how)
-    after = read_now()
-    busy = compare(before, after, os.getpid()).share if after.at - before.at >= SECONDS else 0.0
-    return [(built, _trial(built, told[built.name], began, busy)) for built in report.layers if built.action == "built"]
+    def _together(self) -> Answer:
+        """The whole development: as long as its layers together, as good as the last."""
+        labels = [label for label, (way, _, change) in PARTS.items() if way != CLASSIC and change != CHANGED and label != ALL]
+        ids = {one.label: one.id for one in self._description.variants}
+        known = standing(files.read_trials(self._store, self._description.name))
+        parts = [known[ids[label], self._now.repeat] for label in labels]
+        failed = next((one for one in parts if one.outcome != "done"), None)
+        if failed is not None:
+            why = f"a layer that it is the sum of failed: {failed.error.get('message', '')}"
+            return {"error": plain_error(failed.error.get("code", "L611"), why, failed.error.get("hint", ""))}
+        last = parts[-1].metrics
+        return {
+            "done": {
+                "started": parts[0].started,
+                "wall": sum(one.wall for one in parts),
+                "seconds": sum(one.seconds for one in parts),
+                "metrics": {name: last[name] for name in ("accuracy", "loss") if name in last},
+                "sum_of": [ids[label] for label in labels],
+            }
+        }
 
+    def interrupt(self) -> None:
+        self._process.interrupt()
 
-def _trial(built: Built, told: list[Event], began: float, busy: float) -> Trial:
-    heard = hear(told)
-    metrics: dict[str, Any] = heard.metrics | built.metrics
-    return Trial(
-        variant="",
-        repeat=0,
-        outcome="done",
-        started=began,
-        wall=built.seconds,
-        busy=round(busy, 3),
-        seconds=built.spent.get("training", 0.0),
-        metrics=metrics,
-        curve=heard.curve,
-        series=heard.series,
-        team=built.team,
-        spent=built.spent,
-    )
-
-
-def _all(parts: list[Trial], variant: str) -> Trial:
-    """The whole development: as long as its layers together, as good as the last."""
-    together = {"wall": sum(one.wall for one in parts), "seconds": sum(one.seconds for one in parts)}
-    return msgspec.structs.replace(parts[-1], variant=variant, curve=(), series={}, team={}, spent={}, **together)
+    def close(self) -> None:
+        self._process.close()

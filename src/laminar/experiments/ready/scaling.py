@@ -5,6 +5,7 @@ Efficiency is the rate in samples per second against that of one worker, divided
 
 from __future__ import annotations
 
+from laminar.experiments.extras import STRONG, WEAK
 from laminar.experiments.ready import stacks
 from laminar.experiments.ready.form import Ask, Choice, Ready
 from laminar.experiments.ready.judged import above
@@ -17,8 +18,8 @@ def ready(ask: Ask) -> Ready:
     batch = ask.batch or (256 if ask.quick else BATCH)
     counts = tuple(sorted({1, 2, *({3, 4} if not ask.quick else set()), ask.cores}))
     one = Choice(label="1 worker", settings={"workers": 1, "batch": batch})
-    strong = [Choice(label=f"strong, {n} workers", settings={"workers": n, "batch": batch}) for n in counts[1:]]
-    weak = [Choice(label=f"weak, {n} workers", settings={"workers": n, "batch": n * batch}) for n in counts[1:]]
+    strong = [Choice(label=f"strong, {n} workers", settings={"workers": n, "batch": batch}, line=STRONG) for n in counts[1:]]
+    weak = [Choice(label=f"weak, {n} workers", settings={"workers": n, "batch": n * batch}, line=WEAK) for n in counts[1:]]
     crowded = [n for n in counts if n > ask.cores]
     return Ready(
         name="scaling",

@@ -49,6 +49,7 @@ DATA: Final = {
     "glyphs": ('source = "glyphs"\nargs = { count = 4000 }', 0.9, 0.6),
 }
 USUAL: Final = "fashion-mnist"
+SAMPLES: Final = {"fashion-mnist": 60_000, "mnist": 60_000, "digits": 1_437}  # of training
 
 
 def _known(ask: Ask) -> str:

@@ -13,7 +13,7 @@ from laminar.experiments.pictures.timelines import Timeline
 from laminar.experiments.report.document import Block, Document, Paragraph, Section
 from laminar.experiments.report.findings import findings, statements
 from laminar.experiments.report.method import again, asked, machine, method
-from laminar.experiments.report.tables import published_table, relative_table
+from laminar.experiments.report.tables import extra_table, published_table, relative_table
 from laminar.experiments.report.trials import trial_blocks
 from laminar.experiments.view import View
 from laminar.experiments.words import seconds
@@ -37,6 +37,7 @@ def compose(view: View, roots: Sequence[Node] = (), timelines: Sequence[Timeline
         Section("In short", (*statements(view), *findings(view))),
         Section("Against the benchmark", tuple(tables)),
         Section("Published figures beside ours", (paper,) if paper else ()),
+        Section("More tables", tuple(extra_table(one) for one in found.tables)),
         Section("Pictures", tuple(drawn)),
         Section("Stages over time", _timelines(timelines)),
         Section("Trials", tuple(trial_blocks(view))),

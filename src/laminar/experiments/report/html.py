@@ -45,17 +45,17 @@ def _block(block: Block) -> str:
 
 @_block.register
 def _(block: Paragraph) -> str:
-    return f"<p{_class(block.tone)}>{safe(block.text)}</p>"
+    return f"<p{_class(block.tone)}>{_words(block.text)}</p>"
 
 
 @_block.register
 def _(block: Points) -> str:
     items = []
     for one in block.points:
-        note = f'<span class="note">{safe(one.note)}</span>' if one.note else ""
+        note = f'<span class="note">{_words(one.note)}</span>' if one.note else ""
         items.append(
             f'<li><span class="mark {one.tone}" aria-hidden="true">{safe(one.mark)}</span>'
-            f'<span><span class="word {one.tone}">{safe(one.word)}</span>{safe(one.text)}</span>{note}</li>'
+            f'<span><span class="word {one.tone}">{safe(one.word)}</span>{_words(one.text)}</span>{note}</li>'
         )
     return f'<ul class="points">{"".join(items)}</ul>'
 
@@ -94,7 +94,7 @@ def _(block: Picture) -> str:
     wide, narrow = (_svg(*on_page(block, narrow=narrow), "narrow" if narrow else "wide") for narrow in (False, True))
     return (
         f'<figure class="card picture" id="{safe(block.name)}"><h3>{safe(block.title)}</h3>\n{wide}\n{narrow}\n'
-        f"<figcaption>{safe(block.caption)}</figcaption></figure>"
+        f"<figcaption>{_words(block.caption)}</figcaption></figure>"
     )
 
 
@@ -109,9 +109,15 @@ def _(block: Timeline) -> str:
     data = base64.b64encode(block.svg.encode()).decode()
     label = safe(block.label)
     return (
-        f'<figure class="card"><h3>{label}</h3><img alt="Stages over time: {label}" src="data:image/svg+xml;base64,{data}">'
+        f'<figure class="card timeline"><h3>{label}</h3>'
+        f'<div tabindex="0"><img alt="Stages over time: {label}" src="data:image/svg+xml;base64,{data}"></div>'
         "<figcaption>Rows are workers, bars what they did; gaps are time in which one waited for another.</figcaption></figure>"
     )
+
+
+def _words(text: str) -> str:
+    """A sentence: no line of it begins with a per cent sign."""
+    return safe(text.replace(" %", "\N{NO-BREAK SPACE}%"))
 
 
 def _class(name: str) -> str:

@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 
+from laminar.core.figures import many
+from laminar.experiments.order import WARM_UP
 from laminar.experiments.report.document import Block, Cell, Code, Column, Facts, Paragraph, Table
 from laminar.experiments.view import View
 
 MANY = 10  # variants; among so many some differ by chance
-QUICK = "-quick"  # what a name ends in that was run so
 LONGEST = 120  # letters of a list of values
+FACTS = {"gib": "memory, GiB"}
 
 
 def method(view: View) -> list[Block]:
@@ -22,7 +24,8 @@ def method(view: View) -> list[Block]:
         if description.timed
         else "Time was not measured: trials may have run beside each other."
     )
-    warm = f" {description.warm_up} per variant came first to warm up, and is not counted." if description.warm_up else ""
+    warm_ups = sum(one.why_not.startswith(WARM_UP) for one in view.trials)
+    warm = f" {many(warm_ups, 'trial')} came first to warm up, and {'is' if warm_ups == 1 else 'are'} not counted." if warm_ups else ""
     others = len(view.variants) - 1
     chance = (
         f" {others} variants are held against one benchmark: with intervals at 95 %, "
@@ -32,7 +35,7 @@ def method(view: View) -> list[Block]:
     )
     said = view.summary.method.strip()
     statistics = said[:1].upper() + said[1:].rstrip(".") + "." + chance
-    return [Paragraph(how + warm), Paragraph(statistics), *(Paragraph(note, "warn") for note in view.summary.notes)]
+    return [Paragraph(how + warm), Paragraph(statistics), *(Paragraph(note[:1].upper() + note[1:], "warn") for note in view.summary.notes)]
 
 
 def asked(view: View) -> list[Block]:
@@ -45,26 +48,21 @@ def asked(view: View) -> list[Block]:
 
 
 def machine(view: View) -> list[Block]:
-    pairs = tuple((name.replace("_", " "), _short(_value(value))) for name, value in view.description.machine.items())
+    pairs = tuple((FACTS.get(name, name.replace("_", " ")), _short(_value(value))) for name, value in view.description.machine.items())
     return [Facts(pairs)] if pairs else []
 
 
 def again(view: View) -> list[Block]:
     name = shlex.quote(view.description.name)
+    command = view.description.command
+    where = "In the same folder." if command else "From Python, as it was run the first time: `laminar.experiments.run.run`."
     return [
-        Paragraph(
-            "In the folder of the stack, with the sweep file that describes it, or by its own verb where it is a ready one. "
-            "What was trained is found in the store: only what is missing is run, and --repeats adds rounds."
-        ),
+        Paragraph(f"{where} What was run is kept, and is not run again: only what is missing is, and --repeats adds rounds."),
         Code(
-            f'laminar experiment run sweep.toml{_quick(view)}      # name = "{view.description.name.removesuffix(QUICK)}"\n'
-            f"laminar experiment show {name}\nlaminar experiment report {name} --html report.html --pdf --csv"
+            (f"{command}\n" if command else "")
+            + f"laminar experiment show {name}\nlaminar experiment report {name} --html report.html --pdf --csv"
         ),
     ]
-
-
-def _quick(view: View) -> str:
-    return " --quick" if view.description.quick else ""
 
 
 def _value(value: Any) -> str:

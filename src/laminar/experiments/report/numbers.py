@@ -4,13 +4,14 @@ trials.csv     a row for each trial, also those that do not count
 summary.csv    a row for each variant and measure: medians, intervals, per cent of the benchmark, verdict, published figure
 curves.csv     a row for each trial and epoch
 series.csv     a row for each value that trials told over time: staleness, bytes …
+               and one for each table besides: epochs.csv, scaling.csv, critical-batch.csv
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -36,7 +37,8 @@ def tables(view: View) -> dict[str, str]:
         ),
         SERIES: _csv(_series_rows(view, axes), ["variant", "label", *axes, "repeat", "counted", "series", "place", "value"]),
     }
-    return {name: text for name, text in found.items() if name != SERIES or any(one.series for one in view.trials)}
+    kept = {name: text for name, text in found.items() if name != SERIES or any(one.series for one in view.trials)}
+    return kept | {f"{one.name}.csv": _csv(one.rows, list(one.columns)) for one in view.summary.tables}
 
 
 def plain(view: View) -> dict[str, Any]:
@@ -59,7 +61,7 @@ def _trial_rows(view: View, axes: list[str]) -> Iterator[Row]:
             **_named(view, one.variant, axes),
             "repeat": one.repeat,
             "outcome": one.outcome,
-            "counted": one.counted and one.outcome == "done",
+            "counted": _counts(view, one),
             "why_not": one.why_not,
             "reused": one.reused,
             "started": iso(one.started),
@@ -107,22 +109,22 @@ def _ends(name: str, found: Interval | None) -> Row:
 def _curve_rows(view: View, axes: list[str]) -> Iterator[Row]:
     for one in view.trials:
         for point in one.curve:
-            yield {**_named(view, one.variant, axes), "repeat": one.repeat, "counted": _counts(one), **msgspec.structs.asdict(point)}
+            yield {**_named(view, one.variant, axes), "repeat": one.repeat, "counted": _counts(view, one), **msgspec.structs.asdict(point)}
 
 
 def _series_rows(view: View, axes: list[str]) -> Iterator[Row]:
     for one in view.trials:
         for name, values in one.series.items():
             for place, value in enumerate(values):
-                head = {**_named(view, one.variant, axes), "repeat": one.repeat, "counted": _counts(one)}
+                head = {**_named(view, one.variant, axes), "repeat": one.repeat, "counted": _counts(view, one)}
                 yield {**head, "series": name, "place": place, "value": value}
 
 
-def _counts(trial: Trial) -> bool:
-    return trial.counted and trial.outcome == "done"
+def _counts(view: View, trial: Trial) -> bool:
+    return trial.counted and trial.outcome == "done" and trial.variant in view.rows
 
 
-def _csv(rows: Iterable[Row], least: list[str]) -> str:
+def _csv(rows: Iterable[Mapping[str, Any]], least: list[str]) -> str:
     """Columns: those given, and every other that a row has, in the order in which they come."""
     listed = list(rows)
     columns = list(dict.fromkeys([*least, *(name for row in listed for name in row)]))

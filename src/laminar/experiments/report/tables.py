@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from laminar.core.figures import number
 from laminar.experiments.report.document import Cell, Column, Table, Tone
-from laminar.experiments.results import Figure
+from laminar.experiments.results import Cell as Value
+from laminar.experiments.results import Extra, Figure
 from laminar.experiments.view import View
-from laminar.experiments.words import amount, interval, is_better, measure_title, percent
+from laminar.experiments.words import amount, interval, is_better, measure_title, percent, plain
 
 FOLD = 60  # rows; a longer table is opened by those who want it
 
@@ -93,6 +94,17 @@ def published_table(view: View) -> Table | None:
     if len(sources) == 1:  # said once
         return Table(tuple(columns), tuple(row[:-1] for row in rows), caption=f"Source: {sources.pop()}")
     return Table((*columns, Column("source", wide=1.4)), tuple(rows))
+
+
+def extra_table(extra: Extra) -> Table:
+    """As `show` prints it."""
+    numbers = {name for name in extra.columns if any(isinstance(row[name], int | float) for row in extra.rows)}
+    rows = tuple(tuple(_plain(row[name]) for name in extra.columns) for row in extra.rows)
+    return Table(tuple(Column(name, number=name in numbers) for name in extra.columns), rows, caption=extra.title)
+
+
+def _plain(value: Value) -> Cell:
+    return Cell("-", tone="mute") if value is None else Cell(plain(value))
 
 
 def _apart(ours: float | None, paper: float, *, percent: bool) -> Cell:

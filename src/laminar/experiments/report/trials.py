@@ -2,61 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from laminar.core.figures import many
 from laminar.experiments.measures import measure_of
-from laminar.experiments.order import WARM_UP
+from laminar.experiments.order import WARM_UP, standing
 from laminar.experiments.record import Trial
 from laminar.experiments.report.document import Block, Cell, Column, Paragraph, Table
 from laminar.experiments.view import View
 from laminar.experiments.words import amount, measure_title, seconds
 
 MOST = 500  # rows of one table; the CSV file has all of them
+ASIDE, WENT_ON, DROPPED = "set aside", "went on", "no longer in the sweep"
 
 
 def trial_blocks(view: View) -> Iterator[Block]:
     if not view.trials:
         yield Paragraph("None yet.", "mute")
         return
-    warm = [one for one in view.trials if one.why_not.startswith(WARM_UP)]
-    failed = [one for one in view.trials if one.outcome == "failed"]
-    stopped = [one for one in view.trials if one.outcome == "stopped"]
-    set_aside = [one for one in view.trials if one.outcome == "done" and not one.counted and one not in warm]
+    fates: dict[str, list[Trial]] = {}
+    known = standing(view.trials)
+    for one in view.trials:
+        fates.setdefault(_fate(view, one, known), []).append(one)
     told = [f"{many(len(view.trials), 'trial', 'was')} run; {len(view.done):,} count."]
-    for some, words in (
-        (warm, "to warm up"),
-        (set_aside, "set aside"),
-        (failed, "failed"),
-        (stopped, "stopped early as hopeless"),
+    for fate, words in (
+        (WARM_UP, "to warm up"),
+        (ASIDE, "set aside"),
+        ("failed", "failed"),
+        ("stopped", "stopped early as hopeless"),
+        (WENT_ON, "stopped, and went on later"),
+        (DROPPED, "of variants that the sweep no longer has"),
     ):
-        if some:
-            told.append(f"{len(some):,} {words}.")
+        if fate in fates:
+            told.append(f"{len(fates[fate]):,} {words}.")
     reused = sum(one.reused for one in view.trials)
     if reused:
         told.append(f"{reused:,} were found in the store and not trained again.")
     yield Paragraph(" ".join(told))
-    odd = [*failed, *stopped, *set_aside, *warm]
+    odd = [(one, fate) for fate in ("failed", "stopped", ASIDE, DROPPED, WARM_UP) for one in fates.get(fate, ())]
     if odd:
         yield _odd(view, odd)
     yield _all(view)
 
 
-def _odd(view: View, trials: list[Trial]) -> Table:
+def _fate(view: View, trial: Trial, known: Mapping[tuple[str, int], Trial]) -> str:
+    """What became of it; empty where it counts."""
+    if trial.variant not in view.rows:
+        return DROPPED
+    if trial.why_not.startswith(WARM_UP):
+        return WARM_UP
+    if trial.outcome == "stopped":
+        return "stopped" if known.get((trial.variant, trial.repeat)) is trial else WENT_ON
+    return "failed" if trial.outcome == "failed" else "" if trial.counted else ASIDE
+
+
+def _odd(view: View, trials: list[tuple[Trial, str]]) -> Table:
     columns = (Column("trial", wide=1.3), Column("what became of it", wide=0.8), Column("why", wide=2.4))
     rows = []
-    for one in trials[:MOST]:
+    for one, fate in trials[:MOST]:
         why = (
             f"{one.error.get('code', '')} {one.error.get('message', '')}".strip()
             or one.why_not
             or ("others were busy" if one.busy else "-")
         )
-        word = "warm-up" if one.why_not.startswith(WARM_UP) else one.outcome if one.outcome != "done" else "set aside"
         cell = Cell(f"{view.label(one.variant)}", f"repeat {one.repeat + 1}")
         rows.append(
             (
                 cell,
-                Cell(word, tone="bad" if one.outcome == "failed" else "warn" if word != "warm-up" else "mute"),
+                Cell(fate, tone="bad" if fate == "failed" else "mute" if fate in (WARM_UP, DROPPED) else "warn"),
                 Cell(why, one.error.get("hint", "")),
             )
         )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
-from laminar.experiments.files import read_description, read_trials
 from laminar.experiments.lineage import lineage
+from laminar.experiments.listing import read_view
 from laminar.experiments.pictures.sheet import Picture, in_file
 from laminar.experiments.pictures.timelines import Timeline, timelines
 from laminar.experiments.report.compose import compose
@@ -16,7 +16,7 @@ from laminar.experiments.report.document import Document
 from laminar.experiments.report.html import to_html
 from laminar.experiments.report.numbers import tables
 from laminar.experiments.report.pdf import to_pdf
-from laminar.experiments.view import View, view
+from laminar.experiments.view import View
 from laminar.store.store import Store
 
 
@@ -46,7 +46,7 @@ def write_report(
     for path in (csv, png, svg):
         if path is not None and path.exists() and not path.is_dir():
             raise LaminarError("L008", f"{path} is a file, but tables and pictures go to a folder of that name", hint="--html OTHER.html")
-    found = view(read_description(store, name), read_trials(store, name))
+    found = read_view(store, name)
     document = compose(found, lineage(store, list(found.done)), timelines(found, store))
     files: dict[Path, bytes] = {}
     if html is not None:
