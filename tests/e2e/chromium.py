@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import time
@@ -98,6 +99,15 @@ class Browser:
     def picture(self, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.driver.save_screenshot(str(path))
+        return path
+
+    def whole(self, path: Path) -> Path:
+        """The page from its top to its end."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        width, height = self.value("[innerWidth, Math.max(innerHeight, document.documentElement.scrollHeight)]")
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        shot = self.told("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        path.write_bytes(base64.b64decode(shot["data"]))
         return path
 
     def close(self) -> None:

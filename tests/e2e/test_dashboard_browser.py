@@ -146,6 +146,7 @@ def test_on_a_narrow_screen_an_opened_layer_begins_below_the_bar(page):
     page.until(f"scrollY > 0 && {top} >= {bar} && {top} < {bar} + 40", 5)
     page.go("#/runs", ".chart path.curve")
     assert page.value("scrollY") == 0, "another page is seen from its top"
+    assert page.value("document.querySelector('.rail').scrollTop") == 0, "and so is its list, where what is chosen is in sight"
     page.go("#/kernels", ".page-kernels")
     link = page.value("document.querySelector('nav [aria-current]').getBoundingClientRect().toJSON()")
     assert link["left"] >= 0 and link["right"] <= NARROW[0], "and its name in the bar is in sight"
@@ -256,8 +257,22 @@ def test_a_curve_moves_while_a_build_trains_and_a_killed_build_is_said_to_be_dea
         first = page.value("document.querySelector('.chart path.curve').getAttribute('d')")
         page.until(f"document.querySelector('.chart path.curve').getAttribute('d') !== {json.dumps(first)}")
         page.picture(SCREENS / "runs-live.png")
+        run = page.value("document.querySelector('.run.on').dataset.run")
+        page.go(f"#/compare?layer={run}&layer=strokes", ".page-compare .head .badge.live")
+        assert "epochs 4000 3" in " ".join(page.value("document.querySelector('main').innerText").split()).replace("train.epochs", "epochs")
+        page.until("document.querySelector('.page-compare .plots path.curve')")
+        assert "It takes two layers" in page.value("document.querySelector('main').innerText"), "a run has no tensors yet"
+        tested = page.value("document.querySelector('.page-compare .plots').innerText + document.querySelector('.sides').innerText")
+        page.until(
+            "document.querySelector('.page-compare .plots').innerText + document.querySelector('.sides').innerText !== "
+            + json.dumps(tested)
+        )
+        page.picture(SCREENS / "compare-live.png")
         build.send_signal(signal.SIGKILL)
         build.wait(20)
+        page.until("document.querySelector('.page-compare .head .badge.bad')?.innerText === 'ended'")
+        page.go("#/runs", ".run")
+        page.run(f"document.querySelector('[data-run=\"{run}\"]').click()")
         page.until("document.querySelector('.details .notice.bad')?.innerText.includes('ended without a word')")
         assert page.value("!document.querySelector('.run .badge.live')")
         assert page.complaints() == []

@@ -96,7 +96,7 @@ PAGES = {
     "compare": (".page-compare .tensors table", "#/compare?layer=odd&layer=fine&layer=ten"),
     "plan": (".page-plan svg.timeline .work", "#/plan/ten"),
     "plan-none": (".page-plan .command", "#/plan/fine"),
-    "experiments": (".page-experiments .chart path.curve", "#/experiments/width"),
+    "experiments": (".page-experiments .picture svg.drawn", "#/experiments/width"),
     "grid-none": (".page-grid .command", "#/grid"),
     "kernels": (".page-kernels .circuit svg", "#/kernels/convolution.c"),
     "kernels-wrong": (".page-kernels .note.bad", "#/kernels/wrong.c"),
@@ -185,7 +185,40 @@ def test_an_experiment_is_read_in_per_cent_and_as_measured(page: Browser) -> Non
     assert page.value("document.querySelectorAll('.ranges .range').length") == 12, "three measures of four variants"
     page.run("[...document.querySelectorAll('.switch button')].find(b => b.innerText === 'by time').click()")
     page.until("[...document.querySelectorAll('.plot .label')].some(t => t.textContent === 'seconds of training')")
+    drawn = page.until("[...document.querySelectorAll('.picture svg.drawn')].map(svg => svg.getAttribute('aria-label')).join(' ')")
+    assert "Neurons" in drawn or "neurons" in drawn
+    first = "document.querySelector('.picture svg.drawn')"
+    before = page.value(f"getComputedStyle({first}.querySelector('text')).fill")
+    page.press("t")
+    assert page.value(f"getComputedStyle({first}.querySelector('text')).fill") != before, "it follows the page into the dark"
+    page.press("t")
+    page.run(f"localStorage.clear(); delete document.documentElement.dataset.theme; {first}.focus()")
+    page.press("\ue014", "\ue014")  # arrows
+    assert page.value("document.querySelector('.picture .readout').hidden") is False
+    assert page.value("document.querySelector('.picture [aria-live]').textContent").strip()
+    assert page.value(f"{first}.querySelectorAll('script, foreignObject, image').length") == 0
     assert quiet(page) == []
+
+
+HOSTILE = """
+<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 9 9" onload="window.bad = 1">
+<script>window.bad = 1</script><style>* { display: none }</style>
+<image href="http://elsewhere/x"/><use href="http://elsewhere/#a"/><use xlink:href="#mine"/>
+<a href="javascript:window.bad = 1"><text>linked</text></a><foreignObject><p>inside</p></foreignObject>
+<g onclick="window.bad = 1" style="fill: red; position: fixed; stroke: url(http://elsewhere/#b)" clip-path="url(#mine)">
+<text x="1">&lt;b&gt;told&lt;/b&gt;</text></g></svg>
+"""
+
+
+def test_a_drawing_is_made_anew_of_what_does_no_harm(page: Browser) -> None:
+    found = page.driver.execute_async_script(
+        "const [text, done] = arguments; import('/static/drawing.js').then(m => {"
+        " const made = m.drawing(text, 'a drawing'); document.querySelector('main').append(made); done(made.outerHTML); });",
+        HOSTILE,
+    )
+    assert "fill: red" in found and 'clip-path="url(#mine)"' in found and 'href="#mine"' in found and "&lt;b&gt;told" in found
+    assert not [word for word in ("elsewhere", "script", "onload", "onclick", "linked", "inside", "display", "fixed") if word in found]
+    assert page.value("window.bad ?? null") is None and page.complaints() == []
 
 
 def test_a_kernel_is_emulated_with_other_sizes_and_its_mistakes_are_marked(page: Browser) -> None:

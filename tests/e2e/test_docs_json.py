@@ -78,7 +78,7 @@ COMMANDS = {
     "tag": ["tag", "tag head second:v1"],
     "evaluate": ["evaluate head --data odd"],
     "predict": ["predict head sample.npy"],
-    "plan": ["plan head --even-if-busy -q --budget 20 --top 3", "plan head --even-if-busy -q --budget 20 --explain 1 2"],
+    "plan": ["plan head --even-if-busy -q --budget 200 --top 3", "plan head --even-if-busy -q --budget 200 --explain 1 2"],
     "plan check": ["plan check"],
     "init": ["init another"],
     "report": ["report --out report.html"],

@@ -51,6 +51,33 @@ def test_what_a_read_only_store_can_do(read_only: Example, tmp_path: Path) -> No
     assert (tmp_path / "shared" / "refs" / "digits" / "head.json").exists()
 
 
+STANDING = """
+from pathlib import Path
+from laminar.dashboard.runs import RunList
+from laminar.store.store import Store
+print({run.run: run.state for run in RunList().all(Store.open(Path(".laminar"), create=False)) if run.layer == "made up"})
+"""
+
+
+def test_who_may_only_look_sees_which_builds_live(built: Example) -> None:
+    store = built.store()
+    root = store.root
+    for name in ("killed", "working"):
+        (root / "runs" / name).mkdir()
+        (root / "runs" / name / "run.json").write_text('{"stack": "digits", "layer": "made up"}')
+    lost = store.lease(runs=["killed"])
+    assert lost._lock is not None
+    lost._lock.release()  # as when its process is killed: the lease stays
+    with store.lease(runs=["working"]):
+        close(root)
+        try:
+            said = unprivileged("-c", STANDING, cwd=built.root).stdout
+        finally:
+            for path in (root, *root.rglob("*")):
+                path.chmod(path.stat().st_mode | 0o200)
+    assert said.strip() == "{'working': 'live', 'killed': 'ended'}"
+
+
 def test_a_store_without_layers_yet(read_only: Example) -> None:
     """Status of a layer that was never built asks for its run, and makes none."""
     read_only.edit("laminar.toml", "lr = 0.01", "lr = 0.02", count=2)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -28,7 +30,11 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 def json_answer(value: Any, status: int = 200) -> Response:
     """Structs, numpy numbers and plain data. What is not finite becomes null: JSON has no word for it."""
-    return Response(msgspec.json.encode(value, enc_hook=_plain), status, media_type="application/json")
+    try:
+        content = msgspec.json.encode(value, enc_hook=_plain)
+    except (OverflowError, UnicodeEncodeError):  # a file that someone wrote has a number too long, or half a character
+        content = json.dumps(_tamed(msgspec.to_builtins(value, enc_hook=_plain))).encode()
+    return Response(content, status, media_type="application/json")
 
 
 def problem(code: str, message: str, hint: str = "", *, status: int) -> Response:
@@ -74,6 +80,17 @@ async def _answered(function: Callable[[Any], Any], asked: Any) -> Response:
     except Exception as error:
         log.exception("the dashboard failed")
         return problem("L900", f"a bug in Laminar: {type(error).__name__}: {error}", "laminar --debug ui", status=500)
+
+
+def _tamed(value: Any) -> Any:
+    """Numbers as those of a browser are: it has no others."""
+    if isinstance(value, dict):
+        return {str(key): _tamed(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_tamed(inner) for inner in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 63:
+        return str(value) if abs(value) < 1 << 4096 else None
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

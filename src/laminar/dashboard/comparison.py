@@ -1,9 +1,10 @@
-"""Comparison: two or more layers side by side, from the store alone. No torch."""
+"""Comparison: two or more layers side by side, from the store alone; and runs, which keep no tensors before they are done. No torch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,13 +12,14 @@ import msgspec
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import Event
-from laminar.stack.diff import Diff, TensorChange
+from laminar.dashboard.history import is_figure
+from laminar.dashboard.module_changes import module_of
+from laminar.dashboard.runs import NAME, Run, find_run, recipe_of
 from laminar.stack.key import flat
-from laminar.store import records
 from laminar.store.manifest import BuildRecord, Manifest
 from laminar.store.resolve import resolve
-from laminar.store.runs import FINISHED
 from laminar.store.store import Store
+from laminar.train.history import EVENTS
 
 MOST: Final = 6  # layers at once: more do not fit a screen
 CHOICES: Final = 2000  # layers that are offered
@@ -25,22 +27,25 @@ PASSING: Final = frozenset({"name", "stack"})  # of a spec: they are in the head
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """A layer as a column."""
+    """A layer as a column; or a run that has made none, of which less is known."""
 
     asked: str  # as it was written
-    id: str
+    state: str  # "layer", or how the run stands
+    why: str  # it stands so
+    id: str | None
     name: str
     stack: str
     parent: str | None
-    created: float
-    seconds: float
-    task: str
+    created: float | None  # when it was made; of a run, when it was heard of last
+    seconds: float | None
+    task: str | None
     data: str | None  # its name in the stack file, where that is known
     run: str
-    parameters: int
+    parameters: int | None
     frozen: list[str]
     classes: list[str] | None
     notes: list[str]
+    epochs: tuple[int | None, int | None] = (None, None)  # of a run: how many are behind it, of how many
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,40 +63,43 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     seconds: list[float]
     figures: dict[str, list[float | None]]
 
+    @property
+    def last(self) -> dict[str, float]:
+        """The newest figures."""
+        return {name: values[-1] for name, values in self.figures.items() if values and values[-1] is not None}
+
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     items: list[Item]
     recipe: list[Row]
     metrics: list[Row]
-    modules: int  # of the first two: so much room their differences take
-
-
-class ModuleChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The tensors of one module that differ, those of floating-point numbers taken as one vector.
-
-    `state`: changed, added, removed, reshaped, or equal.
-    """
-
-    name: str
-    state: str
-    tensors: int
-    elements: int
-    moved: float | None = None
-    cosine: float | None = None
-    norms: tuple[float, float] | None = None
+    curves: list[Curve]
+    modules: int  # of the first two layers: so much room their differences take
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that can be compared: a name that `resolve` knows."""
+    """Something that can be compared: a name that `resolve` knows, or a run."""
 
     ref: str
-    id: str
+    id: str | None
     when: float
-    what: str  # "now", "before" or "tag"
+    what: str  # "now", "before" or "tag"; of a run, how it stands
+    layer: str  # its name
 
 
-def choices(store: Store) -> list[Choice]:
-    """What refs point at and have pointed at, newest first, and tags."""
+@dataclass(frozen=True)
+class Side:
+    """One of those that are compared: a layer, or a run that has made none."""
+
+    asked: str
+    id: str  # of the layer, or the run
+    run: str
+    manifest: Manifest | None = None
+    told: Run | None = None
+
+
+def choices(store: Store, runs: Sequence[Run] = ()) -> list[Choice]:
+    """What refs point at and have pointed at, newest first, tags, and runs that have made no layer."""
     found: list[Choice] = []
     for name in store.refs.names():
         try:
@@ -104,48 +112,80 @@ def choices(store: Store) -> list[Choice]:
                 continue
             seen.add(entry.id)
             what = "now" if entry.id == now else "before"
-            found.append(Choice(ref=name if what == "now" else f"{name}@sha256:{entry.id[:12]}", id=entry.id, when=entry.time, what=what))
-    found += [Choice(ref=name, id=id, when=0.0, what="tag") for name, id in store.refs.tags().items() if store.has_layer(id)]
-    order = {"now": 0, "tag": 1, "before": 2}
-    return sorted(found, key=lambda one: (order[one.what], -one.when))[:CHOICES]
+            ref = name if what == "now" else f"{name}@sha256:{entry.id[:12]}"
+            found.append(Choice(ref=ref, id=entry.id, when=entry.time, what=what, layer=name))
+    tags = store.refs.tags(damaged=False)
+    found += [Choice(ref=name, id=id, when=0.0, what="tag", layer=name) for name, id in tags.items() if store.has_layer(id)]
+    for run in runs:
+        if run.state != "finished":
+            layer = f"{run.stack}/{run.layer}" if run.stack and run.layer else run.run
+            found.append(Choice(ref=run.run, id=None, when=run.last or 0.0, what=run.state, layer=layer))
+    order = {"live": 0, "now": 1, "tag": 2, "before": 4}  # and between these, runs that ended without a layer
+    return sorted(found, key=lambda one: (order.get(one.what, 3), -one.when))[:CHOICES]
 
 
-def chosen(store: Store, asked: Sequence[str], stack: str | None) -> list[tuple[str, Manifest]]:
-    """L008 for fewer than two or too many; L006 for what nobody knows. A layer that is named twice counts once."""
-    found: dict[str, tuple[str, Manifest]] = {}
+def sides(store: Store, asked: Sequence[str], stack: str | None) -> list[Side]:
+    """L008 for fewer than two or too many; L006 for what nobody knows. What is named twice counts once."""
+    found: dict[str, Side] = {}
     for text in asked:
-        manifest = store.layer(layer_of(store, text, stack))
-        found.setdefault(manifest.id, (text, manifest))
+        side = side_of(store, text, stack)
+        found.setdefault(side.id, side)
     if not 2 <= len(found) <= MOST:
-        raise LaminarError("L008", f"{len(found)} layers are named, and 2 to {MOST} can be compared", hint="choose others")
+        raise LaminarError("L008", f"{len(found)} layers or runs are named, and 2 to {MOST} can be compared", hint="choose others")
     return list(found.values())
 
 
-def layer_of(store: Store, text: str, stack: str | None) -> str:
-    """The id that `text` names: a layer in any way that `resolve` knows, or the layer that a run has made."""
+def side_of(store: Store, text: str, stack: str | None) -> Side:
+    """What `text` names: a layer in any way that `resolve` knows, the layer that a run has made, or the run itself."""
     try:
-        return resolve(store, text, stack)
+        id = resolve(store, text, stack)
     except LaminarError as error:
-        folder = store.layout.runs / text
-        if error.code != "L006" or folder.parent != store.layout.runs or not folder.is_dir():
+        run = find_run(store, text) if error.code == "L006" else None
+        if run is None:
             raise
-        finished = records.read(folder / FINISHED)
-        if finished is None:
-            said = f"run {text} has not made a layer: it is under way, or has ended without one"
-            raise LaminarError("L006", said, hint="the page Runs shows runs over each other") from None
-        return str(finished["id"])
+        if run.id is None or not store.has_layer(run.id):
+            return Side(text, run.run, run.run, told=run)
+        id = run.id
+    manifest = store.layer(id)
+    return Side(text, id, manifest.run, manifest=manifest)
 
 
-def compare(store: Store, asked: Sequence[str], stack: str | None = None) -> Comparison:
-    layers = chosen(store, asked, stack)
-    found = [_record(store, manifest) for _, manifest in layers]
-    specs = [flat(_without(record.spec)) if record is not None else {} for record in found]
+def layers(store: Store, asked: Sequence[str], stack: str | None) -> list[Manifest]:
+    """Those of them that have tensors. L008 where fewer than two have."""
+    found = [side.manifest for side in sides(store, asked, stack) if side.manifest is not None]
+    if len(found) < 2:
+        said = f"it takes two layers, and {len(found)} of these {'is' if len(found) == 1 else 'are'}: a run becomes one when it is done"
+        raise LaminarError("L008", said, hint="choose layers")
+    return found
+
+
+def compare(store: Store, asked: Sequence[str], stack: str | None, look: Callable[[Path], Curve]) -> Comparison:
+    """`look(events.jsonl)`: what they tell."""
+    found = sides(store, asked, stack)
+    records = [_record(store, side.manifest) if side.manifest is not None else None for side in found]
+    specs = [_spec(store, side, record) for side, record in zip(found, records, strict=True)]
+    curves = [look(_events(store, side.run)) for side in found]
+    figures = [dict(s.manifest.metrics) if s.manifest is not None else c.last for s, c in zip(found, curves, strict=True)]
+    both = [side.manifest for side in found if side.manifest is not None][:2]
     return Comparison(
-        items=[_item(text, manifest, record) for (text, manifest), record in zip(layers, found, strict=True)],
-        recipe=_rows(specs),
-        metrics=_rows([dict(manifest.metrics) for _, manifest in layers]),
-        modules=len({module_of(name) for _, manifest in layers[:2] for name in manifest.tensors}),
+        items=[_item(store, side, spec) for side, spec in zip(found, specs, strict=True)],
+        recipe=_rows([flat(_without(spec)) if spec else {} for spec in specs]),
+        metrics=_rows(figures),
+        curves=curves,
+        modules=len({module_of(name) for manifest in both for name in manifest.tensors}) if len(both) == 2 else 0,
     )
+
+
+def _events(store: Store, run: str) -> Path:
+    """A layer may have come without its run; and what a stranger's manifest calls one is never a path."""
+    return store.layout.runs / (run if NAME.fullmatch(run) else "-") / EVENTS
+
+
+def _spec(store: Store, side: Side, record: BuildRecord | None) -> dict[str, Any]:
+    """A layer that was pulled or imported may have none."""
+    if side.told is not None:
+        return recipe_of(store.layout.runs / side.run)[0]
+    return record.spec if record is not None else {}
 
 
 def _without(spec: dict[str, Any]) -> dict[str, Any]:
@@ -160,10 +200,20 @@ def _record(store: Store, manifest: Manifest) -> BuildRecord | None:
         return None
 
 
-def _item(text: str, manifest: Manifest, record: BuildRecord | None) -> Item:
-    data = record.spec.get("data") if record is not None else None
+def _item(store: Store, side: Side, spec: dict[str, Any]) -> Item:
+    data = spec.get("data")
+    named = data if isinstance(data, str) else None
+    if side.manifest is not None:
+        return _of_layer(side.asked, side.manifest, named)
+    assert side.told is not None
+    return _of_run(side.asked, side.told, recipe_of(store.layout.runs / side.run), named)
+
+
+def _of_layer(asked: str, manifest: Manifest, data: str | None) -> Item:
     return Item(
-        asked=text,
+        asked=asked,
+        state="layer",
+        why="",
         id=manifest.id,
         name=manifest.name,
         stack=manifest.stack,
@@ -171,12 +221,35 @@ def _item(text: str, manifest: Manifest, record: BuildRecord | None) -> Item:
         created=manifest.created,
         seconds=manifest.seconds,
         task=manifest.task,
-        data=data if isinstance(data, str) else None,
+        data=data,
         run=manifest.run,
         parameters=sum(math.prod(tensor.shape) for tensor in manifest.tensors.values()),
         frozen=manifest.frozen,
         classes=manifest.classes,
         notes=manifest.notes,
+    )
+
+
+def _of_run(asked: str, run: Run, recipe: tuple[dict[str, Any], str | None], data: str | None) -> Item:
+    freeze = recipe[0].get("freeze")
+    return Item(
+        asked=asked,
+        state=run.state,
+        why=run.why,
+        id=None,
+        name=run.layer or run.run,
+        stack=run.stack or "",
+        parent=recipe[1],
+        created=run.last,
+        seconds=run.seconds,
+        task=None,
+        data=data,
+        run=run.run,
+        parameters=None,
+        frozen=[str(one) for one in freeze] if isinstance(freeze, list) else [],
+        classes=None,
+        notes=[],
+        epochs=(run.epoch, run.epochs),
     )
 
 
@@ -191,65 +264,19 @@ def _equal(tables: Sequence[dict[str, Any]], field: str) -> bool:
     return all(field in table and table[field] == tables[0].get(field) for table in tables)
 
 
-def modules(diff: Diff, first: Manifest, second: Manifest) -> list[ModuleChange]:
-    """By module, in the order of the second model; modules without a difference are there as equal."""
-    changed: dict[str, list[TensorChange]] = {}
-    for one in diff.tensors:
-        changed.setdefault(module_of(one.name), []).append(one)
-    sizes: dict[str, int] = {}
-    for name, tensor in {**first.tensors, **second.tensors}.items():
-        sizes[module_of(name)] = sizes.get(module_of(name), 0) + math.prod(tensor.shape)
-    order = dict.fromkeys(module_of(name) for name in (*second.tensors, *first.tensors))
-    # a counter of steps beside weights would be all that is seen of them
-    learnt = {name for name, tensor in second.tensors.items() if tensor.dtype.startswith("F")}
-    return [_module(name, changed.get(name, []), sizes[name], learnt) for name in order]
-
-
-def module_of(tensor: str) -> str:
-    """`features.0.weight` is of `features.0`; a tensor of the model itself is of `(model)`."""
-    return tensor.rpartition(".")[0] or "(model)"
-
-
-def _module(name: str, changed: Sequence[TensorChange], size: int, learnt: set[str]) -> ModuleChange:
-    if not changed:
-        return ModuleChange(name=name, state="equal", tensors=0, elements=size)
-    states = {one.state for one in changed}
-    state = next(state for state in ("reshaped", "added", "removed", "changed") if state in states)
-    known = [(one.norms, one.cosine or 0.0) for one in changed if one.norms is not None and one.name in learnt]
-    if not known:
-        return ModuleChange(name=name, state=state, tensors=len(changed), elements=size)
-    first, second = (math.sqrt(math.fsum(norms[side] ** 2 for norms, _ in known)) for side in (0, 1))
-    along = math.fsum(cosine * norms[0] * norms[1] for norms, cosine in known)
-    apart = math.sqrt(max(0.0, first**2 + second**2 - 2 * along))
-    return ModuleChange(
-        name=name,
-        state=state,
-        tensors=len(changed),
-        elements=size,
-        moved=apart / first if first else None,
-        cosine=along / (first * second) if first and second else None,
-        norms=(first, second),
-    )
-
-
 def curve(events: Sequence[Event]) -> Curve:
     """Of a run's events but its steps. What is damaged or has no figures is passed over."""
-    times = [event["t"] for event in events if isinstance(event.get("t"), int | float)]
+    times = [event["t"] for event in events if is_figure(event.get("t"))]
     epochs = [event for event in events if event.get("event") == "epoch" and isinstance(event.get("epoch"), int)]
-    epochs = [event for event in epochs if isinstance(event.get("test"), dict) and isinstance(event.get("t"), int | float)]
+    epochs = [event for event in epochs if isinstance(event.get("test"), dict) and is_figure(event["epoch"]) and is_figure(event.get("t"))]
     names = list(dict.fromkeys(name for event in epochs for name in event["test"]))
     begin = min(times, default=0.0)
     return Curve(
         epochs=[event["epoch"] + 1 for event in epochs],
         seconds=[event["t"] - begin for event in epochs],
-        figures={name: [_finite(event["test"].get(name)) for event in epochs] for name in names},
+        figures={name: [_figure(event["test"].get(name)) for event in epochs] for name in names},
     )
 
 
-def _finite(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def history_path(store: Store, run: str) -> Path:
-    """Where the events of a layer's run are; the layer may have come without them."""
-    return store.layout.runs / run / "events.jsonl"
+def _figure(value: Any) -> float | None:
+    return float(value) if is_figure(value) else None

@@ -10,15 +10,14 @@ from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from laminar.dashboard.history import History, figure, is_figure, table_of
 from laminar.dashboard.lttb import Floats, thin
+from laminar.dashboard.workers import DRAWN, ranks, utilisation
 
 Axis = Literal["step", "epoch", "time"]
 AXES: Final[tuple[Axis, ...]] = ("step", "epoch", "time")
 RATE_BINS: Final = 120
-MOST_WORKERS: Final = 10_000
 MEANS: Final = 100  # stretches of a run over which a noisy curve is averaged
 
 
@@ -73,33 +72,6 @@ def curves(history: History, axis: Axis, points: int, low: float | None = None, 
     return found
 
 
-def shares(history: History) -> list[dict[str, Any]]:
-    """What each worker did, as far as the events tell: gradients used, its share of a batch, rounds that ended without it."""
-    found: dict[int, dict[str, Any]] = {}
-    for event in history.others:
-        if event.get("event") == "worker" and event.get("role") == "worker" and is_figure(event.get("rank")):
-            found[int(event["rank"])] = {"rank": int(event["rank"]), "host": str(event.get("host", "")), "pid": event.get("pid")}
-    team = next((told for e in reversed(history.others) if (told := table_of(e, "team"))), {})
-    epoch = next((e for e in reversed(history.others) if isinstance(e.get("shares"), list)), {})
-    by_worker = history.column("worker")
-    used = by_worker[_ranks(by_worker)].astype(int)
-    counts = np.bincount(used) if used.size else np.zeros(0, int)
-    rounds = team.get("rounds")
-    for rank in range(counts.size):
-        found.setdefault(rank, {"rank": rank, "host": "", "pid": None})
-    for rank, row in found.items():
-        if counts.size:
-            count = int(counts[rank]) if rank < counts.size else 0
-            row["gradients"], row["part"] = count, count / max(int(counts.sum()), 1)
-        given = team.get("shares") or epoch.get("shares") or []
-        if isinstance(given, list) and rank < len(given) and is_figure(given[rank]):
-            row["share"] = given[rank]
-        missing = team.get("missing")
-        if is_figure(rounds) and rounds and isinstance(missing, dict):
-            row["took_part"] = 1 - figure(missing.get(str(rank), 0)) / rounds
-    return [found[rank] for rank in sorted(found)]
-
-
 def _figures(epochs: list[dict[str, Any]]) -> list[tuple[str, str, list[float]]]:
     found: list[tuple[str, str, list[float]]] = []
     for side in ("train", "test"):
@@ -114,8 +86,9 @@ def _figures(epochs: list[dict[str, Any]]) -> list[tuple[str, str, list[float]]]
     teams = [table_of(e, "team") for e in epochs]
     given = [e.get("shares", team.get("shares")) for e, team in zip(epochs, teams, strict=True)]
     lists = [each if isinstance(each, list) else [] for each in given]
-    for rank in range(min(max(map(len, lists), default=0), 8)):
+    for rank in range(min(max(map(len, lists), default=0), DRAWN)):
         found.append(("shares", f"worker {rank}", [figure(each[rank]) if rank < len(each) else math.nan for each in lists]))
+    found += [("busy", f"worker {rank}", parts) for rank, parts in list(utilisation(epochs).items())[:DRAWN]]
     found.append(("bytes", "by the server", [figure(team.get("bytes")) for team in teams]))
     found.append(("staleness", "mean so far", [figure(team.get("staleness")) for team in teams]))
     found.append(("workers", "there", [figure(e.get("workers", team.get("workers"))) for e, team in zip(epochs, teams, strict=True)]))
@@ -169,21 +142,15 @@ def _columns(epochs: list[dict[str, Any]], per_epoch: float | None, start: float
     return {"epoch": ends, "step": steps, "time": _seconds(np.array([figure(e.get("t")) for e in epochs]), start, gaps)}
 
 
-def _ranks(worker: Floats) -> NDArray[np.bool_]:
-    """Which of them are numbers that a worker may have."""
-    found: NDArray[np.bool_] = (worker >= 0) & (worker < MOST_WORKERS)
-    return found
-
-
 def _by_worker(worker: Floats, t: Floats, x: Floats) -> list[tuple[int, Floats, Floats]]:
     """Of the first few workers, how many of their gradients a second were made use of, over stretches of the run."""
-    named = _ranks(worker)
+    named = ranks(worker)
     if named.sum() < 4 or t[-1] <= t[0]:
         return []
     edges = np.linspace(t[0], t[-1], int(min(40, max(named.sum() // 6, 2))) + 1)
     ends = np.interp(edges[1:], t, x)
     found = []
-    for rank in np.unique(worker[named]).astype(int)[:8].tolist():
+    for rank in np.unique(worker[named]).astype(int)[:DRAWN].tolist():
         counts, _ = np.histogram(t[worker == rank], edges)
         found.append((rank, ends, counts / np.diff(edges)))
     return found

@@ -64,7 +64,7 @@ def overview(project: Project, store: Store) -> Overview:
     """Layers of laminar.toml first, then what else the store has names for."""
     file = project.file
     tags: dict[str, list[str]] = {}
-    for tag, id in store.refs.tags().items():
+    for tag, id in store.refs.tags(damaged=False).items():
         tags.setdefault(id, []).append(tag)
     written = {f"{file.spec.stack.name}/{layer.name}": layer for layer in file.spec.layer} if file else {}
     refs = list(dict.fromkeys([*written, *store.refs.names()]))

@@ -17,7 +17,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.events import Event
 from laminar.dashboard.history import LARGEST, UNREADABLE, History, is_figure, table_of
 from laminar.store import locks, records
-from laminar.store.runs import FINISHED
+from laminar.store.runs import ABOUT, FINISHED
 from laminar.store.store import Store
 from laminar.train.history import EVENTS
 
@@ -25,6 +25,7 @@ State = Literal["live", "finished", "failed", "interrupted", "ended"]
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 END: Final = 1 << 13  # bytes of a file's end in which its last events are looked for
 HEAD: Final = 1 << 12
+FURTHER: Final = 1 << 20  # and its last test, where that is not among them
 Seen = tuple[int, int, int]  # generation, steps, other events
 
 
@@ -56,6 +57,14 @@ def history_of(store: Store, run: str) -> Path:
     return folder / EVENTS
 
 
+def find_run(store: Store, name: str) -> Run | None:
+    """One run, as it stands now; None where there is no such run."""
+    folder = store.layout.runs / name
+    if not NAME.fullmatch(name) or not folder.is_dir():
+        return None
+    return read_run(folder, live=name in living_runs(store))
+
+
 def living_runs(store: Store) -> frozenset[str]:
     try:
         return frozenset(locks.living(store.layout, remove_dead=False).runs)
@@ -84,7 +93,7 @@ class RunList:
         except FileNotFoundError:
             folders = []
         for folder in folders:
-            seen = (folder.name in living, _facts(folder / EVENTS), _facts(folder / FINISHED), _facts(folder / "run.json"))
+            seen = (folder.name in living, _facts(folder / EVENTS), _facts(folder / FINISHED), _facts(folder / ABOUT))
             known = self._known.get(folder)
             found[folder] = known if known is not None and known[0] == seen else (seen, read_run(folder, live=folder.name in living))
         self._known = found
@@ -111,7 +120,7 @@ _FINISHED: Final = msgspec.json.Decoder(_Finished)
 
 
 def read_run(folder: Path, *, live: bool) -> Run:
-    about = _about(folder / "run.json")
+    about = _about(folder / ABOUT)
     done = _finished(folder / FINISHED)
     record = done.record if done is not None else _Build()
     first, last = _ends(folder / EVENTS, record.metrics != {})
@@ -120,16 +129,15 @@ def read_run(folder: Path, *, live: bool) -> Run:
     latest: Event = {}
     for event in last:
         latest |= {name: event[name] for name in ("step", "epoch") if is_figure(event.get(name))}
-    figures = record.metrics or next((told for e in reversed(last) if (told := table_of(e, "test"))), {})
-    train = record.spec.get("train")
-    strategy = train.get("strategy") if isinstance(train, dict) else None
+    tested = next((told for e in reversed(last) if (told := table_of(e, "test"))), {})
+    figures = record.metrics or tested or _last_test(folder / EVENTS)
     started = start.get("t") if is_figure(start.get("t")) else None
     ended = max((event["t"] for event in last if is_figure(event.get("t"))), default=None)
     return Run(
         run=folder.name,
-        stack=record.stack or about.get("stack"),
-        layer=record.name or about.get("layer"),
-        key=record.key or about.get("key"),
+        stack=record.stack or _text(about.get("stack")),
+        layer=record.name or _text(about.get("layer")),
+        key=record.key or _text(about.get("key")),
         id=record.id,
         state=state,
         why=why,
@@ -141,9 +149,15 @@ def read_run(folder: Path, *, live: bool) -> Run:
         epoch=_whole(latest.get("epoch")),
         epochs=_whole(start.get("epochs")),
         metrics={str(name): value for name, value in figures.items() if is_figure(value)},
-        strategy=strategy.get("kind") if isinstance(strategy, dict) else None,
+        strategy=_text(about.get("strategy")) or _strategy(record.spec),
         bytes=_facts(folder / EVENTS)[1],
     )
+
+
+def recipe_of(folder: Path) -> tuple[dict[str, Any], str | None]:
+    """Of a run: its layer as laminar.toml said it, and the parent's id; as far as it has told."""
+    about, done = _about(folder / ABOUT), _finished(folder / FINISHED)
+    return (done.record.spec if done is not None else {}) or table_of(about, "spec"), _text(about.get("parent"))
 
 
 def _state(finished: bool, live: bool, last: list[Event]) -> tuple[State, str]:
@@ -216,6 +230,28 @@ def _ends(path: Path, tested: bool) -> tuple[list[Event], list[Event]]:
     return [event for event in first if event is not None], last
 
 
+def _last_test(path: Path) -> dict[str, Any]:
+    """The newest figures of a run that is under way, further back: an epoch may have thousands of steps."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, 2)
+            if size <= END:
+                return {}
+            file.seek(max(size - FURTHER, 0))
+            text = file.read()
+    except OSError:
+        return {}
+    end = len(text)
+    while (at := text.rfind(b'"test":', 0, end)) >= 0:
+        begin = text.rfind(b"\n", 0, at) + 1
+        stop = text.find(b"\n", at)
+        event = _event(text[begin:stop]) if stop >= 0 else None
+        if event is not None and event.get("event") == "epoch" and (told := table_of(event, "test")):
+            return told
+        end = begin
+    return {}
+
+
 def _event(line: bytes) -> Event | None:
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
@@ -229,6 +265,16 @@ def _facts(path: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return facts.st_mtime_ns, facts.st_size
+
+
+def _strategy(spec: dict[str, Any]) -> str | None:
+    """As it is written: a name, or a table with one."""
+    found = table_of(spec, "train").get("strategy")
+    return _text(found.get("kind")) if isinstance(found, dict) else _text(found)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _whole(value: Any) -> int | None:

@@ -97,7 +97,7 @@ class Dashboard:
 
     def _session(self, request: Request) -> dict[str, object]:  # noqa: ARG002
         """What the page needs to know first. The second token: only a page of this origin can read it here."""
-        return {"csrf": self.gate.csrf, "version": __version__, "folder": str(self.context.start), "grid": self.context.grid}
+        return {"csrf": self.gate.csrf, "version": __version__, "folder": from_home(self.context.start), "grid": self.context.grid}
 
     async def _page(self, request: Request) -> Response:
         return self._give("index.html", request)
@@ -115,6 +115,14 @@ class Dashboard:
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
         return Response(content, headers=headers, media_type=kind)
+
+
+def from_home(folder: Path) -> str:
+    """As people write it: what is below their home begins with ~."""
+    try:
+        return f"~/{folder.relative_to(Path.home()).as_posix()}".removesuffix("/.")
+    except (ValueError, RuntimeError):  # elsewhere; or there is no home
+        return str(folder)
 
 
 def _static() -> dict[str, tuple[bytes, str, str]]:

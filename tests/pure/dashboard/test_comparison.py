@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from laminar.core.errors import LaminarError
-from laminar.dashboard.comparison import choices, compare, curve, modules
+from laminar.dashboard.comparison import Comparison, choices, curve, layers
+from laminar.dashboard.comparison import compare as compare_by
+from laminar.dashboard.history import Histories
+from laminar.dashboard.module_changes import modules
+from laminar.dashboard.runs import RunList
 from laminar.stack.diff import diff
 from laminar.store.runs import begin, finish
 from laminar.store.store import Store
@@ -18,6 +23,11 @@ from laminar.testing.remote_contract import sample_layer
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path / "s")
+
+
+def compare(store: Store, asked: list[str]) -> Comparison:
+    histories = Histories()
+    return compare_by(store, asked, None, lambda path: histories.look(path, lambda history: curve(history.others)))
 
 
 def test_what_refs_point_at_comes_first_then_tags_then_history(store: Store) -> None:
@@ -56,11 +66,51 @@ def test_a_run_stands_for_the_layer_that_it_has_made(store: Store) -> None:
     begin(store, done.run)
     finish(store, done)
     assert [item.id for item in compare(store, [first.id, done.run]).items] == [first.id, second.id]
-    store.run_folder("underway")
-    for odd in ("underway", "../layers", ".."):
+    for odd in ("nobody", "../layers", "..", "runs/x", done.run + "/.."):
         with pytest.raises(LaminarError) as caught:
             compare(store, [first.id, odd])
         assert caught.value.code == "L006"
+
+
+def test_a_run_that_has_made_no_layer_is_compared_by_what_it_has_told(store: Store) -> None:
+    layer = sample_layer(store)
+    told = {"stack": "digits", "layer": "head", "key": "k", "parent": layer.id, "strategy": "sync"}
+    told["spec"] = {"name": "head", "data": "all", "freeze": ["features"], "train": {"lr": 0.5}}
+    events = [
+        {"event": "start", "t": 10.0, "step": 0, "steps": 40, "epochs": 4},
+        {"event": "epoch", "epoch": 0, "t": 12.0, "test": {"loss": 2.0, "accuracy": 0.5}},
+        {"event": "epoch", "epoch": 1, "t": 14.0, "test": {"loss": 1.0, "accuracy": 0.75}},
+        {"event": "checkpoint", "step": 20, "epoch": 2, "why": "interrupted", "t": 15.0},
+    ]
+    for name, lines in (("interrupted", events), ("live", events[:3])):
+        folder = begin(store, name)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "run.json").write_text(json.dumps(told))
+        (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in lines))
+    with store.lease(runs=["live"]):
+        offered = {one.ref: (one.what, one.layer) for one in choices(store, RunList().all(store)) if one.id is None}
+        assert offered == {"live": ("live", "digits/head"), "interrupted": ("interrupted", "digits/head")}
+        found = compare(store, ["interrupted", layer.id, "live"])
+    assert [(item.state, item.id, item.data, item.parent) for item in found.items] == [
+        ("interrupted", None, "all", layer.id),
+        ("layer", layer.id, None, None),
+        ("live", None, "all", layer.id),
+    ]
+    assert found.items[0].epochs == (2, 4) and found.items[0].frozen == ["features"]
+    recipe = {row.field: (row.values, row.same) for row in found.recipe}
+    assert recipe["train.lr"] == ([0.5, None, 0.5], False)
+    assert {row.field: row.values for row in found.metrics} == {"loss": [1.0, 0.5, 1.0], "accuracy": [0.75, None, 0.75]}
+    assert found.curves[0].figures == {"loss": [2.0, 1.0], "accuracy": [0.5, 0.75]} and found.curves[1].epochs == []
+    with pytest.raises(LaminarError, match="it takes two layers") as caught:
+        layers(store, ["interrupted", layer.id], None)
+    assert caught.value.code == "L008"
+
+
+def test_a_stranger_s_run_is_no_path(store: Store) -> None:
+    first, second = sample_layer(store, seed=1), sample_layer(store, seed=2, run="../../elsewhere")
+    (store.root.parent / "elsewhere").mkdir()
+    (store.root.parent / "elsewhere" / "events.jsonl").write_text('{"event": "epoch", "epoch": 0, "t": 1.0, "test": {"loss": 1.0}}\n')
+    assert [one.epochs for one in compare(store, [first.id, second.id]).curves] == [[], []]
 
 
 def test_modules_are_taken_as_one_vector(store: Store) -> None:
@@ -93,9 +143,10 @@ def test_a_curve_passes_over_what_is_damaged() -> None:
         {"event": "epoch", "epoch": 0, "t": 12.0, "test": {"loss": 2.0, "accuracy": 0.5}},
         {"event": "epoch", "epoch": "?", "t": 13.0, "test": {"loss": 2.0}},
         {"event": "epoch", "epoch": 1, "t": 13.0, "test": None},
-        {"event": "epoch", "epoch": 1, "t": 14.0, "test": {"loss": float("nan")}},
+        {"event": "epoch", "epoch": 10**400, "t": 13.0, "test": {"loss": 2.0}},
+        {"event": "epoch", "epoch": 1, "t": 14.0, "test": {"loss": float("nan"), "accuracy": 10**400}},
     ]
     found = curve(events)
     assert (found.epochs, found.seconds) == ([1, 2], [2.0, 4.0])
-    assert found.figures == {"loss": [2.0, None], "accuracy": [0.5, None]}
+    assert found.figures == {"loss": [2.0, None], "accuracy": [0.5, None]} and found.last == {}
     assert curve([]).epochs == []

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from laminar.core.errors import LaminarError
 from laminar.dashboard.layer_detail import detail
+from laminar.dashboard.report_pictures import Drawing
+from laminar.dashboard.server import from_home
 from laminar.experiments.files import folder_of
+from laminar.experiments.pictures.palette import SERIES_DARK, SERIES_LIGHT, TOKENS
 from laminar.plan.kept_plans import answer, keep, place
 from laminar.store.store import Store
 from laminar.testing.remote_contract import sample_layer
@@ -117,6 +123,65 @@ def test_an_experiment_in_figures_and_curves_and_one_that_is_damaged(visitor: Vi
         assert visitor.get("/api/experiments/one", {"name": name}).status in (404, 422)
 
 
+def test_the_pictures_of_a_report_are_announced_at_once_and_drawn_when_asked_for(visitor: Visitor, folder: Path) -> None:
+    announced = visitor.get("/api/experiments/one", {"name": "width"}).json()["pictures"]
+    assert {"along-neurons", "accuracy-against-time"} <= {one["name"] for one in announced}
+    drawn = visitor.get("/api/experiments/pictures", {"name": "width"}).json()["pictures"]
+    assert [one["name"] for one in drawn] == [one["name"] for one in announced]
+    for one, told in zip(drawn, announced, strict=True):
+        across, high = (72 * inches for inches in told["wide"])
+        assert f'viewBox="0 0 {across:g} {high:g}"' in one["svg"], "the room that was kept for it"
+        assert one["title"] == told["title"] and "var(--p-" in one["svg"] and one["hints"]
+    for name in ("nobody", "../../layers", ""):
+        assert visitor.get("/api/experiments/pictures", {"name": name}).status in (404, 422)
+    assert visitor.get("/api/experiments/pictures", {"name": "broken"}).json()["error"]["code"] == "L303"
+
+
+def test_pictures_are_drawn_once_until_a_trial_comes() -> None:
+    asked: list[dict[str, object]] = []
+
+    def run(module: str, request: dict[str, object], *, seconds: float) -> dict[str, object]:
+        asked.append(request)
+        if request["name"] == "slow":
+            raise TimeoutError(f"it took more than {seconds:g} s")
+        return {"error": {"code": "L011", "message": module, "hint": "pip"}} if request["name"] == "bare" else {"pictures": [len(asked)]}
+
+    drawing = Drawing(run)
+    assert [drawing.pictures("here", "a", seen, narrow=False) for seen in (1, 1, 2, 2)] == [[1], [1], [2], [2]]
+    assert drawing.pictures("here", "a", 2, narrow=True) == [3] and drawing.pictures("here", "a", 2, narrow=False) == [2]
+    for name, code in (("slow", "L609"), ("bare", "L011")):
+        with pytest.raises(LaminarError) as caught:
+            drawing.pictures("here", name, 1, narrow=False)
+        assert caught.value.code == code
+
+
+def test_pictures_have_the_colours_of_reports() -> None:
+    css = (files("laminar.dashboard") / "static" / "pages.css").read_text()
+    for colours, times in ((SERIES_LIGHT, 1), (SERIES_DARK, 2)):
+        assert css.count(" ".join(f"--p-{i}: {colour};" for i, colour in enumerate(colours))) == times
+    assert all(f"--{name}: " in css for name in TOKENS)
+
+
+def test_runs_that_are_trials_are_known_as_such(visitor: Visitor, folder: Path) -> None:
+    trials = folder_of(Store.open(folder / ".laminar"), "width") / "trials.jsonl"
+    before = trials.read_bytes()
+    assert visitor.get("/api/runs").json()["trials"] == {}
+    trials.write_bytes(before + b'{"variant": "v32", "run": "0123"}\nnothing\n{"run": 3}\n{"run": "torn"')
+    assert visitor.get("/api/runs").json()["trials"] == {"0123": "width"}
+    trials.write_bytes(before)
+
+
+def test_what_nobody_would_write_is_answered_all_the_same(visitor: Visitor, folder: Path) -> None:
+    run = folder / ".laminar" / "runs" / "odd"
+    run.mkdir(parents=True)
+    (run / "run.json").write_text('{"layer": "odd", "spec": {"lr": 1' + 40 * "0" + ', "deep": {"x": [1e999]}}}')
+    (run / "events.jsonl").write_text('{"event": "note", "why": 1' + 40 * "0" + ', "t": 1.0}\n')
+    assert visitor.get("/api/compare", {"layer": ["odd", "head"]}).status == 200
+    assert visitor.get("/api/runs/curves", {"run": "odd"}).status == 200
+    assert visitor.get("/api/runs").status == 200
+    shutil.rmtree(run)
+
+
 def test_a_trial_that_ends_is_seen_at_once(visitor: Visitor, folder: Path) -> None:
     store = Store.open(folder / ".laminar")
     made_experiment.make(store, "growing", done=2)
@@ -129,7 +194,7 @@ def test_a_trial_that_ends_is_seen_at_once(visitor: Visitor, folder: Path) -> No
 def test_no_grid_is_said_with_the_command_and_its_script_is_given(visitor: Visitor) -> None:
     answer = visitor.get("/api/grid")
     error = answer.json()["error"]
-    assert error["code"] == "L501" and "laminar grid serve" in error["hint"]
+    assert error["code"] == "L501" and error["hint"] == "laminar grid serve, or laminar ui --grid grid://HOST:PORT"
     assert answer.status == 200, "there being none is no failure: the console of a page that asks again and again stays empty"
     assert "export function nodes" in visitor.get("/grid/view.js").text
     assert visitor.get("/grid/view.css").headers["content-type"].startswith("text/css")
@@ -154,6 +219,7 @@ def test_a_grid_that_was_named_and_is_none_is_a_failure(folder: Path, monkeypatc
             answer = Visitor(dashboard).enter().get("/api/grid")
         thread.join(20)
     assert answer.status == 422 and answer.json()["error"]["code"] == "L501" and "is no grid" in answer.json()["error"]["message"]
+    assert answer.json()["error"]["hint"] == "laminar ui --grid grid://HOST:8787"
 
 
 def test_kernels_are_those_of_the_project_only(visitor: Visitor, folder: Path) -> None:
@@ -165,3 +231,9 @@ def test_kernels_are_those_of_the_project_only(visitor: Visitor, folder: Path) -
         assert visitor.get("/api/kernels/one", query).status == 404
     for query in ({"instances": "many"}, {"instances": 2.5}, {"v.n": "x"}):
         assert visitor.get("/api/kernels/one", {"file": "leaky.c", **query}).json()["error"]["code"] == "L008"
+
+
+@pytest.mark.parametrize(("folder", "told"), [("me/lab/digits", "~/lab/digits"), ("me", "~"), ("meadow", "{}/meadow")])
+def test_a_folder_is_told_as_people_write_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, told: str) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    assert from_home(tmp_path / folder) == told.format(tmp_path)

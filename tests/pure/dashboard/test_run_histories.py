@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from laminar.core.events import EventLog
-from laminar.dashboard.curves import curves, shares
+from laminar.dashboard.curves import curves
 from laminar.dashboard.history import CHUNK, Histories, History
 from laminar.dashboard.pages.runs import _csv as as_csv
 from laminar.dashboard.runs import news, read_run
+from laminar.dashboard.workers import shares, utilisation
 
 
 def step(n: int, **more) -> dict:
@@ -225,6 +226,48 @@ def test_what_workers_did(path):
     rows = shares(history)
     assert [(w["rank"], w["gradients"], w["part"], w["took_part"]) for w in rows] == [(0, 6, 0.75, 1.0), (1, 2, 0.25, 0.5)]
     assert {s.name for s in curves(history, "time", 50) if s.chart == "gradients_by_worker"} == {"worker 0", "worker 1"}
+
+
+def test_how_busy_workers_of_a_team_were(path):
+    write(path, START, epoch(0, busy=[1.0, 0.5], seconds=1.0), epoch(1, busy=[0.5, 0.9, "x"], seconds=3.0), epoch(2, busy={"0": 1}))
+    history = History(path)
+    history.refresh()
+    assert [(w["rank"], w["busy"]) for w in shares(history)] == [(0, pytest.approx(0.625)), (1, pytest.approx(0.8))], (
+        "long epochs count more"
+    )
+    drawn = {s.name: (s.x, s.y) for s in curves(history, "epoch", 50) if s.chart == "busy"}
+    assert drawn == {"worker 0": ([1.0, 2.0], [1.0, 0.5]), "worker 1": ([1.0, 2.0], [0.5, 0.9])}
+
+
+def test_how_busy_workers_of_servers_were(path):
+    def team(computing: dict, waiting: dict) -> dict:
+        return {"team": {"computing": computing, "waiting": waiting}}
+
+    told = [
+        epoch(0, **team({"0": 3.0}, {"0": 1.0})),
+        epoch(1, **team({"0": 4.0, "1": 2.0}, {"0": 2.0, "1": 0.0})),
+        epoch(2, **team({"0": 3.5, "1": 3.0, "²": 1.0, "2": 1.0, "3": 0.0}, {"0": 2.0, "1": 1.0, "2": "x", "3": 0.0})),
+    ]
+    write(path, START, *told)
+    history = History(path)
+    history.refresh()
+    parts = {rank: [None if math.isnan(part) else part for part in found] for rank, found in utilisation(told).items()}
+    assert parts == {0: [0.75, 0.5, None], 1: [None, 1.0, 0.5], 3: [None, None, None]}, "a server that went back is passed over"
+    assert {w["rank"]: round(w["busy"], 3) for w in shares(history)} == {0: 0.636, 1: 0.75}
+
+
+def test_the_last_test_of_a_run_under_way_is_found_behind_thousands_of_steps(path):
+    write(
+        path,
+        START,
+        *(step(n) for n in range(200)),
+        epoch(0),
+        *(step(n, note='"test":') for n in range(200, 3000)),
+        b'{"event":"epoch","test":',
+    )
+    assert read_run(path.parent, live=True).metrics == {"loss": 0.4, "accuracy": 0.8}
+    write(path, b"{}}\n", *(step(n) for n in range(3000, 20_000)))
+    assert read_run(path.parent, live=True).metrics == {}, "not for ever: a thousand runs are listed at once"
 
 
 def test_memory_is_bounded(tmp_path, monkeypatch):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
 from laminar.core.errors import LaminarError
 from laminar.dashboard.answer import get
-from laminar.dashboard.comparison import choices, chosen, compare, curve, history_path, modules
+from laminar.dashboard.comparison import Comparison, Curve, choices, compare, curve, layers
 from laminar.dashboard.context import Context
 from laminar.dashboard.judging import Judging
+from laminar.dashboard.module_changes import modules
 from laminar.stack.diff import diff
 
 
@@ -31,26 +32,27 @@ def routes(context: Context) -> list[Route]:
     def offered(request: Request) -> dict[str, Any]:  # noqa: ARG001
         project = context.project()
         data = list(project.file.spec.data) if project.file else []
-        return {"choices": choices(context.store()), "stack": project.stack, "data": data}
-
-    def side_by_side(request: Request) -> dict[str, Any]:
         store = context.store()
-        found = compare(store, request.query_params.getlist("layer"), context.project().stack)
-        curves = [context.histories.look(history_path(store, one.run), lambda history: curve(history.others)) for one in found.items]
-        return msgspec.structs.asdict(found) | {"curves": curves}
+        return {"choices": choices(store, context.runs.all(store)), "stack": project.stack, "data": data}
+
+    def side_by_side(request: Request) -> Comparison:
+        def look(path: Path) -> Curve:
+            return context.histories.look(path, lambda history: curve(history.others))
+
+        return compare(context.store(), request.query_params.getlist("layer"), context.project().stack, look)
 
     def tensors(request: Request) -> dict[str, Any]:
-        (_, first), (_, second) = chosen(context.store(), request.query_params.getlist("layer"), context.project().stack)[:2]
+        first, second = layers(context.store(), request.query_params.getlist("layer"), context.project().stack)[:2]
         return differences(first.id, second.id)
 
     def judged(request: Request) -> dict[str, Any]:
         project, query = context.project(), request.query_params
-        layers = chosen(context.store(), query.getlist("layer"), project.stack)
+        asked = layers(context.store(), query.getlist("layer"), project.stack)
         data = query.get("data", "")
         if not data:
             raise LaminarError("L008", "no data is named to ask the layers about", hint="choose some of the stack file")
         text = project.file.text if project.file else None
-        return judging.look(str(context.start), [manifest.id for _, manifest in layers], data, text, again="again" in query)
+        return judging.look(str(context.start), [manifest.id for manifest in asked], data, text, again="again" in query)
 
     return [
         get("/api/compare", side_by_side),

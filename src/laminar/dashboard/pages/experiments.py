@@ -1,4 +1,5 @@
-"""Experiments: what the trials of each say, with curves. Tables, intervals and verdicts are those of experiments/statistics.py."""
+"""Experiments: what the trials of each say, with curves and the pictures of its report. Tables, intervals and verdicts are those of
+experiments/statistics.py, pictures those of experiments/pictures."""
 
 from __future__ import annotations
 
@@ -11,14 +12,15 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from laminar.core.errors import LaminarError
 from laminar.dashboard.answer import get
 from laminar.dashboard.context import Context
-from laminar.experiments.files import EXPERIMENT, folder_of, names, read_description, read_trials
+from laminar.dashboard.report_pictures import Drawing, announced, missing
+from laminar.experiments.files import EXPERIMENT, folder_of, names
+from laminar.experiments.listing import listed, read_view
 from laminar.experiments.measures import MEASURES
-from laminar.experiments.record import Description, Point, Trial
+from laminar.experiments.record import Point, Trial
 from laminar.experiments.results import Summary
-from laminar.experiments.statistics import summary
+from laminar.experiments.view import View
 from laminar.store.store import Store
 from laminar.store.trial_layers import TRIALS
 
@@ -38,52 +40,48 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     figures: dict[str, list[float | None]]
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """`error`: it cannot be read."""
-
-    name: str
-    title: str = ""
-    question: str = ""
-    created: float = 0.0
-    planned: int = 0
-    done: int = 0
-    failed: int = 0
-    error: str = ""
-
-
 def routes(context: Context) -> list[Route]:
-    known: dict[str, tuple[object, Description, Summary, list[Trial]]] = {}
-    lock = threading.Lock()
+    known: dict[str, tuple[object, View]] = {}
+    lock, drawing = threading.Lock(), Drawing()
 
-    def read(store: Store, name: str) -> tuple[Description, Summary, list[Trial]]:
+    def read(store: Store, name: str) -> View:
         seen = _seen(store, name)
         with lock:
             before = known.get(name)
         if before is None or before[0] != seen:
-            description, trials = read_description(store, name), read_trials(store, name)
-            before = (seen, description, summary(description, trials), trials)
+            before = (seen, read_view(store, name))
             with lock:
                 known[name] = before
                 while len(known) > KEPT:
                     del known[next(iter(known))]
-        return before[1:]
+        return before[1]
 
-    def listed(request: Request) -> dict[str, Any]:  # noqa: ARG001
+    def every(request: Request) -> dict[str, Any]:  # noqa: ARG001
         store = context.store()
-        return {"experiments": [_listed(name, lambda name: read(store, name)) for name in reversed(names(store))]}
+        return {"experiments": [listed(name, lambda name: read(store, name)) for name in reversed(names(store))]}
 
     def one(request: Request) -> dict[str, Any]:
-        description, told, trials = read(context.store(), request.query_params.get("name", ""))
-        words = {name: MEASURES[name] for name in told.measures if name in MEASURES}
+        store = context.store()
+        found = read(store, request.query_params.get("name", ""))
+        words = {name: MEASURES[name] for name in found.measures if name in MEASURES}
         return {
-            "summary": told,
-            "description": description,
+            "summary": found.summary,
+            "description": found.description,
             "measures": words,
-            "curves": curves(told, trials),
-            "newest": max((trial.started + trial.wall for trial in trials), default=None),
+            "curves": curves(found.summary, found.trials),
+            "newest": max((trial.started + trial.wall for trial in found.trials), default=None),
+            "pictures": announced(found, store),
+            "not_drawn": missing(),
         }
 
-    return [get("/api/experiments", listed), get("/api/experiments/one", one)]
+    def drawn(request: Request) -> dict[str, Any]:
+        """The pictures of its report. Takes seconds of a core, so a page asks when that is in nobody's way."""
+        name, store = request.query_params.get("name", ""), context.store()
+        read(store, name)  # L018 where there is none
+        narrow = request.query_params.get("narrow") == "1"
+        return {"pictures": drawing.pictures(str(context.start), name, _seen(store, name), narrow=narrow)}
+
+    return [get("/api/experiments", every), get("/api/experiments/one", one), get("/api/experiments/pictures", drawn)]
 
 
 def _seen(store: Store, name: str) -> object:
@@ -95,22 +93,6 @@ def _seen(store: Store, name: str) -> object:
         except FileNotFoundError:
             found.append((0, 0, 0))
     return store.root, tuple(found)
-
-
-def _listed(name: str, read: Any) -> Listed:
-    try:
-        description, told, _ = read(name)
-    except LaminarError as error:
-        return Listed(name=name, error=error.message)
-    return Listed(
-        name=name,
-        title=description.title,
-        question=description.question,
-        created=description.created,
-        planned=told.planned,
-        done=told.done,
-        failed=len(told.failures),
-    )
 
 
 def curves(told: Summary, trials: Sequence[Trial]) -> list[Curve]:

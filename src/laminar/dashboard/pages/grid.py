@@ -24,7 +24,7 @@ def routes(context: Context) -> list[Route]:
         from laminar.grid.commander import commander_of
 
         try:
-            commander = commander_of(_folder(context), context.grid)
+            commander = commander_of(_folder(context), context.grid, option="laminar ui --grid")
         except LaminarError as error:
             if context.grid is not None or error.code != "L501":
                 raise

@@ -14,17 +14,22 @@ from starlette.routing import Route
 from laminar.core.errors import LaminarError
 from laminar.dashboard.answer import get
 from laminar.dashboard.context import Context
-from laminar.dashboard.curves import AXES, Axis, curves, shares
-from laminar.dashboard.history import FIELDS, History, table_of
+from laminar.dashboard.curves import AXES, Axis, curves
+from laminar.dashboard.history import FIELDS, History, is_figure, table_of
 from laminar.dashboard.runs import history_of
+from laminar.dashboard.trial_runs import TrialRuns
+from laminar.dashboard.workers import shares
 
 POINTS: Final = (50, 700, 5000)  # of a series: least, usual, most
 RUNS: Final = 12  # at once
 
 
 def routes(context: Context) -> list[Route]:
+    trials = TrialRuns()
+
     def listed(request: Request) -> dict[str, Any]:  # noqa: ARG001
-        return {"now": context.clock.now(), "runs": context.runs.all(context.store())}
+        store = context.store()
+        return {"now": context.clock.now(), "runs": context.runs.all(store), "trials": trials.all(store)}
 
     def curved(request: Request) -> dict[str, Any]:
         asked = request.query_params
@@ -71,14 +76,15 @@ def _csv(history: History) -> str:
     writer = csv.writer(out)
     epochs = [e for e in history.others if e.get("event") == "epoch"]
     sides = [(side, name) for side in ("train", "test") for name in _names(epochs, side)]
-    writer.writerow(["event", *FIELDS, "samples_per_second", *(f"{side}_{name}" for side, name in sides)])
+    writer.writerow(["event", *FIELDS, "samples_per_second", *(f"{side}_{name}" for side, name in sides)])  # so no name begins a formula
     columns = [history.column(name).tolist() for name in FIELDS]
     writer.writerows(
         ["step", *("" if math.isnan(v) else f"{v:.10g}" if v != v // 1 else int(v) for v in row)] for row in zip(*columns, strict=True)
     )
     for e in epochs:
-        figures = [table_of(e, side).get(name, "") for side, name in sides]
-        writer.writerow(["epoch", *(e.get(name, "") for name in FIELDS), e.get("samples_per_second", ""), *figures])
+        figures = [table_of(e, side).get(name) for side, name in sides]
+        told = [*(e.get(name) for name in FIELDS), e.get("samples_per_second"), *figures]
+        writer.writerow(["epoch", *(value if is_figure(value) else "" for value in told)])
     return out.getvalue()
 
 

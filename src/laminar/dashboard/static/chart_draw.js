@@ -34,7 +34,7 @@ export function draw(state) {
     const shape = `k${s.colour % COLOURS}${s.faint ? " faint" : ""}`;
     if (s.kind !== "points" && s.x.length > 1) plot.append(el("path", {d: path(s, at), class: `curve ${shape}`, "stroke-dasharray": s.dash || null}));
     if (s.kind === "points" || s.kind === "both" || s.x.length === 1) {
-      for (let i = 0; i < s.x.length; i++) { const x = at.x(s.x[i]), y = at.y(s.y[i]); if (Number.isFinite(x) && Number.isFinite(y)) plot.append(el("circle", {cx: x.toFixed(1), cy: y.toFixed(1), r: 2.6, class: `spot ${shape}`})); }
+      for (let i = 0; i < s.x.length; i++) { const x = at.x(s.x[i]), y = at.y(s.y[i]); if (Number.isFinite(x) && Number.isFinite(y)) plot.append(el("circle", {cx: x.toFixed(1), cy: y.toFixed(1), r: s.kind === "points" ? 4 : 2.6, class: `spot ${shape}`})); }
     }
   }
   for (const mark of options.marks ?? []) {

@@ -37,7 +37,8 @@ export function save(kind, {svg, title, name, series, xLabel}) {
 }
 
 export function csv(series, xLabel = "x") {
-  const quote = text => (/[",\n]/.test(text) ? `"${String(text).replaceAll('"', '""')}"` : String(text));
+  const plain = text => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : String(text));  // a name is no formula of a spreadsheet
+  const quote = text => (/[",\n]/.test(text) ? `"${plain(text).replaceAll('"', '""')}"` : plain(text));
   const lines = [["series", xLabel, "value"].map(quote).join(",")];
   for (const s of series) for (let i = 0; i < s.x.length; i++) lines.push([quote(s.name), s.x[i], s.y[i]].join(","));
   return lines.join("\n") + "\n";

@@ -1,70 +1,142 @@
-// Compare: two or more layers side by side: recipe, figures, curves, tensors, and what they answer on the same samples.
+// Compare: two or more layers or runs side by side: recipe, figures, curves, tensors, and what they answer on the same samples.
 
-const MOST = 6;
+import {showJudged} from "/static/pages/compare_answers.js";
+
+const MOST = 6, LISTED = 40, FASTEST = 1000;
+const STATES = {live: "live", interrupted: "warn", failed: "bad", ended: "bad", finished: "plain"};
 
 export async function show(main, params, tools) {
   const {el, put, api, command} = tools;
   const offered = await api("/api/compare/choices");
   put(main, el("h1", {}, "Compare"));
   if (offered.choices.length < 2) {
-    put(main, el("div", {class: "panel"}, el("h2", {}, offered.choices.length ? "There is one layer, and it takes two" : "There is no layer yet"), el("p", {}, "Layers that are built, rolled back from or pulled can be compared here. Build one, change its recipe, and build again:"), command("laminar build")));
+    put(main, el("div", {class: "panel"}, el("h2", {}, offered.choices.length ? "There is one layer, and it takes two" : "There is no layer yet"), el("p", {}, "Layers that are built, rolled back from or pulled can be compared here, and runs that are under way or were interrupted. Build one, change its recipe, and build again:"), command("laminar build")));
     return () => {};
   }
   const asked = params.query.getAll("layer").filter(Boolean).slice(0, MOST);
   put(main, chooser(asked, offered, tools));
-  const cleanUps = [];
   if (new Set(asked).size < 2) {
     put(main, proposals(offered, tools));
     return () => {};
   }
-  const told = await api("/api/compare", {layer: asked});
-  const state = {ended: false};
-  cleanUps.push(() => { state.ended = true; });
-  const names = named(told.items, tools.format);
-  put(main, heads(told, names, tools), rows("Figures", told.metrics, names, tools, figure(tools.format)), curves(told, names, tools, cleanUps), rows("Recipe", told.recipe, names, tools, setting(tools.el)));
-  const tensors = el("section", {class: "panel", style: {"min-height": `${8.5 + 2.1 * told.modules}rem`}}, el("h2", {}, "Tensors"), el("p", {class: "mute"}, "comparing …"));
-  const judged = el("section", {class: "panel"});
-  put(main, tensors, judged);
-  showTensors(tensors, told.items, names, tools, state);
-  showJudged(judged, told.items, names, offered.data, tools, state);
-  return () => cleanUps.forEach(f => f());
+  const body = el("div");
+  put(main, body);
+  return together(body, await api("/api/compare", {layer: asked}), asked, offered, tools);
 }
 
-// Names that can be told apart: the layer's, with its id where two have the same.
-function named(items, format) {
+// All of it; and what is told of runs that are under way, as it is told.
+function together(body, told, asked, offered, tools) {
+  const {el, put, clear, api, live} = tools;
+  let end = () => {}, timer = null, asking = false, left = false;
+
+  function draw() {
+    const state = {ended: false}, cleanUps = [() => { state.ended = true; }];
+    const names = named(told.items), figures = el("div"), plots = curves(told, names, tools, cleanUps);
+    const heading = el("div");
+    let seen = "";
+    const head = () => { if (!heading.contains(document.activeElement)) clear(heading).append(heads(told, names, tools)); };
+    const fill = () => {
+      if (seen === JSON.stringify(told.metrics)) return;  // what is read or has the focus stays
+      seen = JSON.stringify(told.metrics);
+      const open = figures.querySelector("details")?.open;
+      clear(figures).append(rows("Figures", told.metrics, names, tools, figure(tools.format), "None of them was tested yet."));
+      if (open) figures.querySelector("details")?.setAttribute("open", "");
+    };
+    head();
+    fill();
+    clear(body);
+    put(body, heading, figures, plots.node, rows("Recipe", told.recipe, names, tools, setting(tools.el), "Nothing is known: a layer that was pulled or imported may come without it."));
+    const layers = told.items.map((item, i) => ({...item, name: names[i], colour: i})).filter(item => item.id !== null);
+    const tensors = el("section", {class: "panel"}), judged = el("section", {class: "panel"});
+    put(body, tensors, judged);
+    if (layers.length < 2) {
+      tensors.append(el("h2", {}, "Tensors and answers"), el("p", {class: "mute"}, "It takes two layers to compare tensors and answers, and a run becomes one when it is done."));
+      judged.remove();
+    } else {
+      tensors.style.setProperty("min-height", `${8.5 + 2.1 * told.modules}rem`);
+      showTensors(tensors, layers, tools, state);
+      showJudged(judged, layers, offered.data, tools, state);
+    }
+    end = () => cleanUps.forEach(f => f());
+    return () => { head(); fill(); plots.update(told); };
+  }
+
+  let refresh = draw();
+  const alive = () => told.items.filter(item => item.state === "live").map(item => item.run);
+  const standing = () => told.items.map(item => `${item.state} ${item.id}`).join();
+
+  async function again() {
+    timer = null;
+    if (asking) { soon(); return; }
+    asking = true;
+    const before = standing();
+    let fresh;
+    try { fresh = await api("/api/compare", {layer: asked}); } catch { return; } finally { asking = false; }
+    if (left) return;
+    told = fresh;
+    if (standing() === before) refresh();
+    else { end(); refresh = draw(); if (!alive().length) stop(); }
+  }
+
+  const soon = () => { timer ??= setTimeout(again, FASTEST); };
+  const quiet = alive().length ? live(alive(), {news: soon, store: soon, back: soon}) : () => {};
+  const look = alive().length ? setInterval(() => { if (!document.hidden) soon(); }, 2 * FASTEST) : null;  // who is killed says nothing
+  const stop = () => { quiet(); clearInterval(look); };
+  return () => { left = true; stop(); clearTimeout(timer); end(); };
+}
+
+// Names that can be told apart: the layer's; with its id, or how its run stands, where two have the same.
+function named(items) {
   const same = name => items.filter(i => i.name === name).length > 1;
-  return items.map(i => (same(i.name) ? `${i.name} ${i.id.slice(0, 6)}` : i.name));
+  return items.map(i => (i.id === null ? `${i.name} (${i.state})` : same(i.name) ? `${i.name} ${i.id.slice(0, 6)}` : i.name)).map((name, k, all) => (all.indexOf(name) === k && all.lastIndexOf(name) === k ? name : `${name} ${items[k].run.slice(0, 6)}`));
 }
 
 const link = layers => `#/compare?${new URLSearchParams(layers.map(layer => ["layer", layer]))}`;
 
 function chooser(asked, offered, {el, go, format}) {
-  const list = el("datalist", {id: "layers"}, offered.choices.map(c => el("option", {value: c.ref}, `${c.what === "before" ? `before, ${format.ago(c.when)}` : c.what}`)));
+  const list = el("datalist", {id: "layers"}, offered.choices.map(c => el("option", {value: c.ref}, c.id === null ? `${c.layer}, a run: ${c.what}` : c.what === "before" ? `before, ${format.ago(c.when)}` : c.what)));
   const slots = [...asked, ...Array(Math.max(1, 2 - asked.length)).fill("")].slice(0, MOST);
-  const boxes = slots.map((value, i) => el("span", {class: `slot k${i % 8}`}, el("span", {class: "dot"}), el("input", {type: "text", list: "layers", name: "layer", value, "aria-label": `layer ${i + 1}`, placeholder: i < 2 ? "a layer" : "one more", autocomplete: "off", spellcheck: "false"}),
+  const boxes = slots.map((value, i) => el("span", {class: `slot k${i % 8}`}, el("span", {class: "dot"}), el("input", {type: "text", list: "layers", name: "layer", value, "aria-label": `layer or run ${i + 1}`, placeholder: i < 2 ? "a layer or run" : "one more", autocomplete: "off", spellcheck: "false"}),
     i < asked.length && asked.length > 2 ? el("button", {type: "button", class: "quiet small", "aria-label": `leave out ${value}`, onclick: () => go(link(asked.filter((_, k) => k !== i)))}, "×") : null));
   return el("form", {class: "panel chooser", onsubmit: event => {
     event.preventDefault();
-    go(link(new FormData(event.target).getAll("layer").map(s => s.trim()).filter(Boolean)));
-  }}, list, el("div", {class: "row"}, boxes, el("button", {class: "main"}, "Compare")));
+    go(link([...new Set(new FormData(event.target).getAll("layer").map(s => s.trim()).filter(Boolean))]));
+  }}, list, el("div", {class: "row"}, boxes, el("button", {class: "main"}, "Compare")), new Set(asked).size < 2 ? pile(offered, {el, format}) : null);
+}
+
+// What there is, to be ticked.
+function pile(offered, {el, format}) {
+  const some = offered.choices.slice(0, LISTED);
+  return el("fieldset", {class: "pile"}, el("legend", {class: "mute"}, "or tick two or more:"), some.map(c => el("label", {}, el("input", {type: "checkbox", name: "layer", value: c.ref}), " ", el("b", {}, c.what === "tag" ? c.ref : c.layer), " ", el("span", {class: "mute"}, c.id === null ? `run ${c.ref.slice(0, 8)}, ${c.what}, ${format.ago(c.when)}` : c.what === "before" ? `as it was ${format.ago(c.when)}` : c.what === "tag" ? `tag, ${format.short(c.id)}` : `built ${format.ago(c.when)}`))),
+    offered.choices.length > some.length ? el("p", {class: "mute"}, `and ${format.count(offered.choices.length - some.length)} more, by name above`) : null);
 }
 
 // What a person most likely wants: a layer and the one before it, and layers of one stack.
 function proposals(offered, {el, format}) {
   const found = [];
-  const now = offered.choices.filter(c => c.what === "now");
+  const now = offered.choices.filter(c => c.what === "now"), runs = offered.choices.filter(c => c.id === null);
+  for (const run of runs.slice(0, 3)) {
+    const is = now.find(c => c.ref === run.layer), other = runs.find(r => r !== run && r.layer === run.layer);
+    const against = is ?? other ?? now[0];
+    if (against) found.push([`${run.layer}, ${run.what === "live" ? "which is being trained," : `a run that ${run.what === "interrupted" ? "was interrupted" : run.what},`} and ${is ? "what it is now" : against.id === null ? "another run of it" : against.ref}`, [run.ref, against.ref], `heard of ${format.ago(run.when)}`]);
+  }
   for (const c of now) {
     const before = offered.choices.find(o => o.what === "before" && o.ref.startsWith(`${c.ref}@`));
     if (before) found.push([`${c.ref} and what it was before`, [c.ref, before.ref], `built ${format.ago(c.when)}`]);
   }
   if (now.length > 1) found.push([`the newest ${Math.min(now.length, 3)} layers`, now.slice(0, 3).map(c => c.ref), now.slice(0, 3).map(c => c.ref).join(", ")]);
-  return el("div", {class: "panel"}, el("h2", {}, "Choose two layers or more"), el("p", {class: "mute"}, "By name (head), history (head~1), tag, the beginning of an id, or a run. Or take one of these:"), el("ul", {class: "plain list"}, found.slice(0, 8).map(([text, layers, more]) => el("li", {}, el("a", {href: link(layers), tabindex: 0}, text), " ", el("span", {class: "mute"}, more)))));
+  return el("div", {class: "panel"}, el("h2", {}, "Choose two layers or runs, or more"), el("p", {class: "mute"}, "By name (head), history (head~1), tag, the beginning of an id, or a run: also one that is under way. Or take one of these:"), el("ul", {class: "plain list"}, found.slice(0, 8).map(([text, layers, more]) => el("li", {}, el("a", {href: link(layers), tabindex: 0}, text), " ", el("span", {class: "mute"}, more)))));
 }
 
 function heads(told, names, {el, badge, format}) {
+  const facts = item => (item.id !== null
+    ? [["made", format.ago(item.created)], ["trained for", format.seconds(item.seconds)], ["data", item.data ?? "not known"], ["parameters", format.count(item.parameters)], ["frozen", item.frozen.length ? item.frozen.join(", ") : "nothing"]]
+    : [["heard of", format.ago(item.created)], ["trained for", format.seconds(item.seconds)], ["data", item.data ?? "not known"], ["epoch", item.epochs[1] ? `${Math.min((item.epochs[0] ?? 0) + (item.state === "live" ? 1 : 0), item.epochs[1])} of ${item.epochs[1]}` : "-"], ["frozen", item.frozen.length ? item.frozen.join(", ") : "nothing"]]);
   return el("div", {class: "columns"}, told.items.map((item, i) => el("article", {class: `panel head k${i % 8}`},
-    el("h2", {}, el("span", {class: "dot"}), " ", item.stack, "/", item.name), el("p", {}, el("code", {title: item.id}, format.short(item.id)), " ", el("span", {class: "mute"}, item.asked === item.id ? "" : item.asked)),
-    el("dl", {class: "about"}, fact(el, "made", format.ago(item.created)), fact(el, "trained for", format.seconds(item.seconds)), fact(el, "data", item.data ?? "not known"), fact(el, "parameters", format.count(item.parameters)), fact(el, "frozen", item.frozen.length ? item.frozen.join(", ") : "nothing"), fact(el, "stands on", item.parent ? el("code", {}, format.short(item.parent)) : "nothing")),
+    el("h2", {}, el("span", {class: "dot"}), " ", item.stack ? `${item.stack}/` : "", item.name, " ", item.id === null ? badge(item.state, STATES[item.state] ?? "plain", item.why || null) : null),
+    el("p", {}, item.id !== null ? el("code", {title: item.id}, format.short(item.id)) : el("a", {href: `#/runs?run=${encodeURIComponent(item.run)}`}, "run ", el("code", {}, item.run)), " ", el("span", {class: "mute"}, item.asked === item.id || item.asked === item.run ? "" : item.asked)),
+    el("dl", {class: "about"}, facts(item).map(([name, value]) => fact(el, name, value)), fact(el, "stands on", item.parent ? el("code", {}, format.short(item.parent)) : "nothing")),
+    item.state !== "live" && item.why ? el("p", {class: "mute little"}, item.why) : null,
     item.notes.map(note => el("p", {class: "mute little"}, note)))));
 }
 
@@ -80,22 +152,25 @@ const figure = format => (value, row, values) => {
 const setting = el => value => ["", value === null || value === undefined ? "–" : el("code", {}, typeof value === "string" ? value : JSON.stringify(value))];
 
 // A table with a column a layer: what differs first, what is equal folded away.
-function rows(title, all, names, {el, badge}, shown) {
+function rows(title, all, names, {el}, shown, none) {
   const line = row => el("tr", {class: row.same ? "same" : null}, el("th", {scope: "row"}, row.field), row.values.map(value => { const [cls, inside] = shown(value, row, row.values); return el("td", {class: cls || null}, inside); }));
   const made = (some, caption) => el("div", {class: "scroll"}, el("table", {class: "sides"}, el("caption", {class: "unseen"}, caption), el("thead", {}, el("tr", {}, el("th", {scope: "col"}, ""), names.map((name, i) => el("th", {scope: "col", class: `k${i % 8}`}, el("span", {class: "dot"}), " ", name)))), el("tbody", {}, some.map(line))));
   const differ = all.filter(row => !row.same), same = all.filter(row => row.same);
-  return el("section", {class: "panel"}, el("h2", {}, title), differ.length ? made(differ, `${title}: what differs`) : el("p", {class: "mute"}, all.length ? "All is the same." : "Nothing is known: a layer that was pulled or imported may come without it."),
+  return el("section", {class: "panel"}, el("h2", {}, title), differ.length ? made(differ, `${title}: what differs`) : el("p", {class: "mute"}, all.length ? "All is the same." : none),
     same.length ? el("details", {open: !differ.length && same.length < 8}, el("summary", {}, `${same.length} ${same.length === 1 ? "is" : "are"} the same`), made(same, `${title}: what is the same`)) : null);
 }
 
 function curves(told, names, {el, chart}, cleanUps) {
-  const figures = [...new Set(told.curves.flatMap(c => Object.keys(c.figures)))].filter(f => ["accuracy", "loss", "mae", "r2"].includes(f));
-  const made = figures.slice(0, 3).map(name => chart({title: `test ${name}`, name, height: 210, x: {label: "epoch", format: v => (Number.isInteger(v) ? String(v) : "")}, series: told.curves.map((c, i) => ({name: names[i], colour: i, kind: "both", x: c.epochs, y: (c.figures[name] ?? []).map(v => v ?? NaN)})).filter(s => s.x.length && s.y.length)}));
-  cleanUps.push(...made.map(m => m.destroy));
-  return made.length ? el("div", {class: "plots"}, made.map(m => m.node)) : null;
+  const series = (told, name) => told.curves.map((c, i) => ({name: names[i], colour: i, kind: "both", x: c.epochs, y: (c.figures[name] ?? []).map(v => v ?? NaN)})).filter(s => s.x.length && s.y.length);
+  const figures = [...new Set(told.curves.flatMap(c => Object.keys(c.figures)))].filter(f => ["accuracy", "loss", "mae", "r2"].includes(f)).slice(0, 3);
+  const first = figures.length || !told.items.some(item => item.state === "live") ? figures : ["loss"];  // a run under way will be tested
+  const made = first.map(name => [name, chart({title: `test ${name}`, name, height: 210, x: {label: "epoch", format: v => (Number.isInteger(v) ? String(v) : "")}, series: series(told, name)})]);
+  cleanUps.push(...made.map(([, m]) => m.destroy));
+  return {node: made.length ? el("div", {class: "plots"}, made.map(([, m]) => m.node)) : null, update: fresh => made.forEach(([name, m]) => m.update({series: series(fresh, name)}))};
 }
 
-async function showTensors(box, items, names, {el, put, api, clear, table, badge, format, trouble, Trouble}, state) {
+async function showTensors(box, items, {el, api, clear, table, badge, format, trouble, Trouble}, state) {
+  const names = items.map(item => item.name);
   let second = 1;
   async function fill() {
     clear(box).append(el("div", {class: "row spread"}, el("h2", {}, "Tensors"), items.length > 2 ? el("label", {class: "row"}, `${names[0]} against `, el("select", {onchange: e => { second = Number(e.target.value); fill(); }}, items.slice(1).map((_, i) => el("option", {value: i + 1, selected: i + 1 === second}, names[i + 1])))) : el("span", {class: "mute"}, `${names[0]} against ${names[1]}`)));
@@ -122,73 +197,4 @@ async function showTensors(box, items, names, {el, put, api, clear, table, badge
     }
   }
   await fill();
-}
-
-// Layers are asked about samples in a process of their own, which takes seconds: so it is done when it is asked for.
-function showJudged(box, items, names, data, tools, state) {
-  const {el, api, clear, command, trouble, Trouble, say} = tools;
-  const own = [...new Set(items.map(i => i.data).filter(Boolean))];
-  const all = [...new Set([...own.filter(d => data.includes(d)), ...data])];
-  if (!all.length) {
-    clear(box).append(el("h2", {}, "Answers"), el("p", {}, "There is no data in laminar.toml to ask these layers about."), command("laminar evaluate LAYER SOURCE"));
-    return;
-  }
-  const select = el("select", {"aria-label": "data"}, all.map(d => el("option", {value: d}, own.includes(d) ? `${d} (trained on)` : d)));
-  const button = el("button", {type: "button", class: "main", onclick: () => ask(false)}, "Ask the layers");
-  const body = el("div", {class: "judged"}, el("p", {class: "mute"}, "Confusion matrices, and the samples on which they disagree: the layers are loaded and asked about the test samples, which takes some seconds."));
-  clear(box).append(el("div", {class: "row spread"}, el("h2", {}, "Answers"), el("span", {class: "row"}, "on ", select, button)), body);
-  let turn = 0;
-  async function ask(again) {
-    const own = ++turn;
-    button.disabled = true;
-    try {
-      for (let first = true; ; first = false) {
-        const told = await api("/api/compare/judged", {layer: items.map(i => i.id), data: select.value, again: again && first ? 1 : null});
-        if (state.ended || own !== turn) return;
-        if (told.state === "done") { clear(body).append(...judgement(told.judgement, names, tools)); say("the layers have answered"); return; }
-        if (told.state === "failed") { clear(body).append(trouble(told.error)); return; }
-        clear(body).append(el("p", {}, el("span", {class: "badge live"}, "working"), ` ${told.progress.what} …`), el("progress", {max: told.progress.of, value: told.progress.done, "aria-label": told.progress.what}));
-        await new Promise(done => setTimeout(done, 300));
-      }
-    } catch (error) {
-      if (state.ended) return;
-      if (!(error instanceof Trouble)) throw error;
-      clear(body).append(trouble(error));
-    } finally { button.disabled = false; }
-  }
-}
-
-function judgement(told, names, {el, badge, format, table}) {
-  const good = told.layers.map((layer, i) => ({...layer, name: names[i], colour: i})).filter(l => !l.error);
-  const found = [el("p", {class: "mute"}, `${format.count(told.used)} of ${format.many(told.all, "test sample")} of ${told.data}.`)];
-  told.layers.forEach((layer, i) => { if (layer.error) found.push(el("p", {}, badge(names[i], "warn"), " could not be asked: ", layer.error.message, layer.error.hint ? [" ", el("code", {}, layer.error.hint)] : null)); });
-  if (told.task === "regression") found.push(el("div", {class: "columns"}, good.map(l => scatter(l, {el, format}))));
-  else found.push(el("div", {class: "columns"}, good.map(l => matrix(l, {el, format}))));
-  for (const group of told.groups) {
-    if (!group.count) continue;
-    found.push(el("h3", {}, `${group.name[0].toUpperCase()}${group.name.slice(1)}: ${format.count(group.count)}`, group.count > group.samples.length ? el("span", {class: "mute"}, `, ${group.samples.length} shown`) : ""),
-      el("div", {class: "samples"}, group.samples.map(s => sample(s, good, {el, format}))));
-  }
-  return found;
-}
-
-function matrix(layer, {el, format}) {
-  const sums = layer.matrix.map(row => row.reduce((a, b) => a + b, 0));
-  const cell = (n, r, c) => el("td", {class: r === c ? "right" : n ? "wrong" : null, style: {"--part": (sums[r] ? n / sums[r] : 0).toFixed(3)}, title: `${layer.classes[r]} taken for ${layer.classes[c]}: ${n} of ${sums[r]}`}, n || "");
-  const short = text => (text.length > 9 ? `${text.slice(0, 8)}…` : text);
-  return el("figure", {class: `confusion k${layer.colour % 8}`}, el("figcaption", {}, el("span", {class: "dot"}), " ", el("b", {}, layer.name), el("span", {class: "mute"}, ` ${Object.entries(layer.metrics).map(([k, v]) => `${k} ${format.number(v)}`).join(", ")}`)),
-    el("div", {class: "scroll"}, el("table", {class: layer.classes.length > 20 ? "tiny" : null}, el("caption", {class: "unseen"}, `Confusion matrix of ${layer.name}`), el("thead", {}, el("tr", {}, el("th", {scope: "col", class: "corner"}, "is ↓ said →"), layer.classes.map(name => el("th", {scope: "col", title: name}, short(name))))),
-      el("tbody", {}, layer.matrix.map((row, r) => el("tr", {}, el("th", {scope: "row", title: layer.classes[r]}, short(layer.classes[r])), row.map((n, c) => cell(n, r, c))))))));
-}
-
-function scatter(layer, {el, format}) {
-  const all = layer.pairs.flat(), low = Math.min(...all), high = Math.max(...all), room = high - low || 1;
-  const at = v => 10 + (280 * (v - low)) / room;
-  return el("figure", {class: `confusion k${layer.colour % 8}`}, el("figcaption", {}, el("span", {class: "dot"}), " ", el("b", {}, layer.name), el("span", {class: "mute"}, ` ${Object.entries(layer.metrics).map(([k, v]) => `${k} ${format.number(v)}`).join(", ")}`)),
-    el("svg", {class: "scatter", viewBox: "0 0 300 300", role: "img", "aria-label": `what ${layer.name} says against what is, for ${layer.pairs.length} samples`}, el("line", {x1: 10, y1: 290, x2: 290, y2: 10, class: "equal"}), layer.pairs.map(([truth, said]) => el("circle", {class: `spot k${layer.colour % 8}`, cx: at(truth).toFixed(1), cy: (300 - at(said)).toFixed(1), r: 3}, el("title", {}, `is ${format.number(truth)}, said ${format.number(said)}`)))));
-}
-
-function sample(s, layers, {el, format}) {
-  return el("figure", {class: "sample"}, s.picture ? el("img", {src: s.picture, alt: `sample ${s.number}, ${s.truth}`, width: 72, height: 72, loading: "lazy"}) : el("code", {class: "values"}, s.values.map(v => Number(v.toPrecision(3))).join(" ")),
-    el("figcaption", {}, el("b", {title: `sample ${s.number}`}, s.truth), s.said.map((one, i) => el("span", {class: `said k${layers[i].colour % 8} ${one.right ? "right" : "wrong"}`, title: `${layers[i].name}: ${one.answer}, ${format.percent(one.probability)}`}, el("span", {class: "dot"}), ` ${one.answer} `, el("span", {class: "mute"}, `${Math.round(100 * one.probability)} %`)))));
 }

@@ -1,5 +1,6 @@
 // Experiments: what the trials say, as a table, as pictures, and in the words of its statements.
 
+import {reportPictures} from "/static/pages/report_pictures.js";
 import {ranges} from "/static/ranges.js";
 
 const MOST = 8, EVERY = 5000;
@@ -52,7 +53,7 @@ function drawn(told, state, tools, made) {
     found.push(el("section", {class: "panel"}, el("p", {class: "mute"}, "No trial is done yet.")));
     return [...found, failures(summary, tools)].filter(Boolean);
   }
-  found.push(figures(told, title, state, tools), pictures(told, title, state, tools, made), lines(told, title, state, tools, made), failures(summary, tools));
+  found.push(figures(told, title, state, tools), intervals(told, title, tools, made), lines(told, state, tools, made), reportPictures(told, tools, made), failures(summary, tools));
   found.push(el("section", {class: "panel"}, el("h2", {}, "How it was done"), el("p", {}, summary.method), summary.notes.map(note => el("p", {class: "mute"}, note)), machine(description.machine, el),
     el("p", {}, "As a page of its own, with everything in it:"), command(`laminar experiment report ${summary.name} --html ${summary.name}.html`)));
   return found.flat().filter(Boolean);
@@ -95,38 +96,24 @@ function figures(told, title, state, {el, badge, format}) {
     el("p", {class: "mute"}, "Green and red differ from the benchmark by more than noise; below each figure is its interval."));
 }
 
-// Each measure with its intervals; and along an axis of numbers, where there is one.
-function pictures(told, title, state, {el, format, chart}, made) {
-  const {summary, description, measures} = told;
+// Each measure with its intervals.
+function intervals(told, title, {el, format}, made) {
+  const {summary, measures} = told;
   const plots = summary.measures.map(m => {
-    const unit = summary.units[m], rows = summary.rows.filter(r => r.figures[m]).map(r => {
-      const f = r.figures[m], relative = f.percent !== null;
-      return {label: r.label, benchmark: r.benchmark, middle: relative ? f.percent : f.median, span: relative ? f.percent_interval : f.interval, published: f.published_percent && relative ? f.published : null, good: better(f, m, measures), words: `${amount(f.median, unit, format)}; ${VERDICTS[f.verdict]}`, relative};
+    const unit = summary.units[m], all = summary.rows.filter(r => r.figures[m]), relative = all.every(r => r.figures[m].percent !== null);
+    const rows = all.map(r => {
+      const f = r.figures[m];
+      return {label: r.label, benchmark: r.benchmark, middle: relative ? f.percent : f.median, span: relative ? f.percent_interval : f.interval, published: f.published_percent && relative ? f.published : null, good: better(f, m, measures), words: `${amount(f.median, unit, format)}; ${VERDICTS[f.verdict]}`};
     });
-    const relative = rows.every(r => r.relative);
-    const some = relative ? rows : rows.map((r, i) => ({...r, middle: summary.rows.filter(x => x.figures[m])[i].figures[m].median, span: summary.rows.filter(x => x.figures[m])[i].figures[m].interval, published: null}));
-    const picture = ranges(some, {title: title(m), format: relative ? percent : v => amount(v, unit, format), base: relative ? 100 : null});
+    const picture = ranges(rows, {title: title(m), format: relative ? percent : v => amount(v, unit, format), base: relative ? 100 : null});
     made.push(picture.destroy);
     return picture.node;
   });
-  const along = [], axis = description.axes.find(a => new Set(summary.rows.map(r => r.settings[a.name])).size > 2 && summary.rows.every(r => typeof r.settings[a.name] === "number"));
-  if (axis) for (const m of summary.measures.slice(0, 3)) {
-    const groups = new Map();
-    for (const r of summary.rows) if (r.figures[m]) {
-      const key = description.axes.filter(a => a !== axis).map(a => `${a.name} ${JSON.stringify(r.settings[a.name])}`).join(", ") || m.replaceAll("_", " ");
-      groups.set(key, [...(groups.get(key) ?? []), [r.settings[axis.name], r.figures[m].median]]);
-    }
-    const values = summary.rows.map(r => r.settings[axis.name]);
-    const log = Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) >= 16;
-    const picture = chart({title: title(m), name: m, height: 230, x: {label: axis.name, log}, y: {format: v => amount(v, summary.units[m], format)}, series: [...groups].slice(0, MOST).map(([name, points]) => { points.sort((a, b) => a[0] - b[0]); return {name, kind: "both", x: points.map(p => p[0]), y: points.map(p => p[1])}; })});
-    made.push(picture.destroy);
-    along.push(picture.node);
-  }
-  return [el("div", {class: "plots"}, plots), along.length ? el("div", {class: "plots"}, along) : null];
+  return el("div", {class: "plots"}, plots);
 }
 
-function lines(told, title, state, {el, chart, format}, made) {
-  const {curves, summary, description} = told;
+function lines(told, state, {el, chart, format}, made) {
+  const {curves, description} = told;
   if (!curves.length) return null;
   const bench = curves.findIndex(c => c.variant === description.benchmark);
   const order = bench > 0 ? [curves[bench], ...curves.filter((_, i) => i !== bench)] : curves;

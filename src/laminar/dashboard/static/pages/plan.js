@@ -56,7 +56,7 @@ function answer(told, query, tools, cleanUps) {
       el("td", {class: "n"}, i + 1),
       el("td", {class: "strategy"}, el("div", {class: "named"}, el("code", {class: "clamp", title: plan.name}, plan.name), i === told.chosen ? badge("chosen", "good") : null, plan.same_result ? null : badge("other result", "warn", "learns something else than one process does"))),
       el("td", {class: "n wide-only"}, format.count(plan.batch)),
-      el("td", {class: "n"}, ms(plan.step_seconds), plan.measured_seconds !== null ? el("div", {class: "mute little"}, `measured ${ms(plan.measured_seconds)}`) : null),
+      el("td", {class: "n"}, ms(plan.step_seconds), plan.measured_seconds !== null ? el("div", {class: "mute little measured"}, `measured ${ms(plan.measured_seconds)} `, wrong(plan.step_seconds, plan.measured_seconds, badge)) : null),
       el("td", {}, el("div", {class: "to-target"}, el("div", {class: "bar-line"}, el("span", {class: "bar-fill", style: {width: `${Math.max(0.5, (100 * plan.seconds_to_target) / longest)}%`}}, parts(plan.spent, el))), el("span", {class: "n"}, format.seconds(plan.seconds_to_target)))),
       el("td", {class: "n wide-only"}, format.bytes(plan.memory_bytes)),
       el("td", {class: "n wide-only"}, plan.bytes_per_step ? format.bytes(plan.bytes_per_step) : "-"),
@@ -75,7 +75,7 @@ function answer(told, query, tools, cleanUps) {
       made.push(line.destroy);
     } else below.append(el("p", {class: "panel mute"}, "Workers of this strategy make no steps at once, so there is no timeline of one. What a batch waits for: ", plan.why, "."));
     if (plan.memory.length) {
-      const memory = chart({title: "memory", name: "memory", y: {label: "MB of each worker in a step", format: v => v.toFixed(1)}, x: {label: "milliseconds", format: v => v.toFixed(2)}, height: 200, series: plan.memory.map(m => stepped(m, plan))});
+      const memory = chart({title: "memory", name: "memory", y: {label: "MB of each worker in a step", format: v => v.toFixed(1), zero: true}, x: {label: "milliseconds", format: v => v.toFixed(2)}, height: 200, series: plan.memory.map(m => stepped(m, plan))});
       below.append(el("div", {class: "gap"}, memory.node));
       made.push(memory.destroy);
     }
@@ -110,9 +110,9 @@ function legend(plans, el) {
 }
 
 function facts(plan, format) {
-  const said = [`${format.many(plan.workers, "worker")}, batch ${format.count(plan.batch)}`, `${ms(plan.step_seconds)} a step`, `${format.count(Math.round(plan.steps))} steps to the target: ${format.seconds(plan.seconds_to_target)}`, `${format.bytes(plan.memory_bytes)} of memory in the fullest worker`];
+  const said = [`${format.many(plan.workers, "worker")}, batch ${format.count(plan.batch)}`, `${ms(plan.step_seconds)} a step`, `${format.count(Math.round(plan.steps))} steps to the target: ${format.seconds(plan.seconds_to_target)}${plan.start_seconds ? `, ${format.seconds(plan.start_seconds)} of it until workers have begun` : ""}`, `${format.bytes(plan.memory_bytes)} of memory in the fullest worker`];
   if (plan.staleness > 0) said.push(`gradients ${plan.staleness.toFixed(1)} steps old`);
-  if (plan.measured_seconds !== null) said.push(`measured ${ms(plan.measured_seconds)} (${plan.measured_seconds > plan.step_seconds ? "+" : "−"}${Math.round(100 * Math.abs(plan.measured_seconds / plan.step_seconds - 1))} %)`);
+  if (plan.measured_seconds !== null) said.push(`measured ${ms(plan.measured_seconds)} a step`);
   return said.join(" · ");
 }
 
@@ -149,15 +149,20 @@ async function past(layer, tools, cleanUps) {
   cleanUps.push(made.destroy);
   const own = entries.filter(e => e.layer === layer).reverse();
   const shown = (own.length ? own : entries.slice().reverse()).slice(0, 30);
-  const wrong = e => { const part = e.predicted_seconds / e.measured_seconds - 1; return badge(`${part > 0 ? "+" : "−"}${Math.round(100 * Math.abs(part))} %`, Math.abs(part) < 0.15 ? "good" : Math.abs(part) < 0.4 ? "warn" : "bad"); };
   const sum = `${format.many(check.count, "prediction")}, wrong by ${Math.round(100 * check.median)} % in the middle and ${Math.round(100 * check.maximum)} % at most` + (check.tau === null ? "" : `; order of plans: Kendall's tau ${check.tau.toFixed(2)} over ${format.many(check.jobs, "job")} (1 is the right order)`);
   return el("section", {class: "panel"}, el("h2", {}, "Predicted against measured"), el("p", {class: "mute"}, `${sum}. From the ledger ${told.path}.`),
     check.warning ? el("p", {}, badge("careful", "warn"), " ", check.warning) : null,
     el("div", {class: "two"}, made.node, table([
       {head: "when", cell: e => format.ago(e.when)}, {head: "layer", cell: e => e.layer}, {head: "strategy", cell: e => el("code", {}, strategy(e))},
-      {head: "predicted", cell: e => ms(e.predicted_seconds), right: true}, {head: "measured", cell: e => ms(e.measured_seconds), right: true}, {head: "wrong by", cell: wrong, right: true},
+      {head: "predicted", cell: e => ms(e.predicted_seconds), right: true}, {head: "measured", cell: e => ms(e.measured_seconds), right: true}, {head: "wrong by", cell: e => wrong(e.predicted_seconds, e.measured_seconds, badge), right: true},
       {head: "", cell: e => (e.quiet ? "" : badge("busy", "plain", "others were at work meanwhile: it corrects nothing"))}], shown, {caption: "Predicted against measured"})),
     own.length ? null : el("p", {class: "mute"}, `None of these is of ${layer}.`));
+}
+
+// How far a prediction is off: + is too long.
+function wrong(predicted, measured, badge) {
+  const part = predicted / measured - 1;
+  return badge(`${part > 0 ? "+" : "−"}${Math.round(100 * Math.abs(part))} %`, Math.abs(part) < 0.15 ? "good" : Math.abs(part) < 0.4 ? "warn" : "bad", "what was predicted, against what was measured");
 }
 
 function strategy(entry) {

@@ -19,14 +19,13 @@ function one(run, found, known, {el, format, badge, table, label, colour, now}) 
 }
 
 function workers(rows, {el, format, table}) {
-  const most = Math.max(...rows.map(w => w.part ?? w.share ?? w.took_part ?? 0), 1e-9);
-  const bar = value => (value === undefined ? "-" : el("span", {class: "meter", style: {"--part": String(Math.min(1, value / most))}}, el("span", {}, format.percent(value))));
-  const has = name => rows.some(w => w[name] !== undefined);
+  const bar = (value, whole, words) => (value === undefined ? "-" : el("span", {class: "meter", style: {"--part": String(Math.min(1, value / whole))}}, el("span", {}, words ?? format.percent(value))));
+  const has = name => rows.some(w => w[name] !== undefined), most = name => Math.max(...rows.map(w => w[name] ?? 0), 1e-9);
   return [el("h3", {}, "Workers"), table([
-    {head: "worker", cell: w => w.rank, right: true}, {head: "where", cell: w => (w.host ? `${w.host}${w.pid ? `, process ${w.pid}` : ""}` : "-"), class: "nowrap"},
-    ...(has("busy") ? [{head: "busy", cell: w => bar(w.busy)}] : []),
-    ...(has("gradients") ? [{head: "gradients used", cell: w => format.count(w.gradients), right: true}, {head: "part of all", cell: w => bar(w.part)}] : []),
-    ...(has("share") ? [{head: "share of a batch", cell: w => bar(w.share)}] : []),
-    ...(has("took_part") ? [{head: "rounds it was in", cell: w => bar(w.took_part)}] : []),
-  ], rows, {caption: "Workers"})];
+    {head: "worker", cell: w => [el("b", {}, w.rank), w.host ? el("div", {class: "mute little", title: w.host}, w.pid ? `process ${w.pid}` : w.host) : null]},
+    ...(has("busy") ? [{head: "busy", cell: w => bar(w.busy, 1)}] : []),
+    ...(has("gradients") ? [{head: "gradients used", cell: w => bar(w.part, most("part"), `${format.count(w.gradients)}, ${format.percent(w.part)}`)}] : []),
+    ...(has("share") ? [{head: "share of a batch", cell: w => bar(w.share, most("share"))}] : []),
+    ...(has("took_part") ? [{head: "rounds it was in", cell: w => bar(w.took_part, 1)}] : []),
+  ], rows, {caption: "Workers"}), has("busy") ? el("p", {class: "mute little"}, "Busy: the part of the time in which it computed, rather than waited for others or for what they send.") : null];
 }

@@ -4,27 +4,30 @@ import {details} from "/static/pages/run_detail.js";
 
 const CHARTS = [
   {chart: "loss", title: "Loss", y: {}}, {chart: "accuracy", title: "Accuracy", y: {max: 1}}, {chart: "samples_per_second", title: "Samples a second", y: {zero: true}},
+  {chart: "busy", title: "Workers busy", y: {zero: true, max: 1, unit: "percent"}},
   {chart: "r2", title: "r²", y: {max: 1}}, {chart: "mae", title: "Mean absolute error", y: {}}, {chart: "staleness", title: "Staleness", y: {zero: true}},
-  {chart: "bytes", title: "Bytes sent", y: {zero: true, unit: "bytes"}}, {chart: "workers", title: "Workers", y: {zero: true}}, {chart: "gradients_by_worker", title: "Gradients/s by worker", y: {zero: true}}, {chart: "shares", title: "Shares of workers", y: {zero: true}}, {chart: "lr", title: "Learning rate", y: {}},
+  {chart: "bytes", title: "Bytes sent", y: {zero: true, unit: "bytes"}}, {chart: "workers", title: "Workers", y: {zero: true}}, {chart: "gradients_by_worker", title: "Gradients/s", y: {zero: true}}, {chart: "shares", title: "Shares of workers", y: {zero: true}}, {chart: "lr", title: "Learning rate", y: {}},
 ];
 const AXES = {step: "Steps", epoch: "Epochs", time: "Time"};
 const STATES = {live: "live", finished: "good", failed: "bad", interrupted: "warn", ended: "bad"};
 const DASHES = {train: "2 4", "as it went": "2 4", "each epoch": "", "mean so far": "6 3", "without compression": "6 3"};
+const FORMATS = {bytes: f => ({format: f.bytes, tick: v => f.bytes(v).replace(".0 ", " ")}), percent: f => ({format: f.percent, tick: v => `${Math.round(100 * v)} %`})};
 const SHOWN = 6, AT_ONCE = 200;
 
 export async function show(main, params, tools) {
   const {el, clear, api, live, chart, table, badge, trouble, command, format} = tools;
-  let runs = [], now = 0, told = {}, done = false, stop = () => {}, axis = params.query.get("x") in AXES ? params.query.get("x") : "step", most = AT_ONCE;
+  let runs = [], trials = {}, withTrials = false, begun = false, now = 0, told = {}, done = false, stop = () => {}, axis = params.query.get("x") in AXES ? params.query.get("x") : "step", most = AT_ONCE;
   let chosen = params.query.getAll("run"), asking = null, again = false, cost = 0, wanted = "";
   const charts = new Map(), colours = new Map();
 
   const search = el("input", {type: "search", placeholder: "search layer or run", "aria-label": "Search runs", oninput: () => { wanted = search.value.toLowerCase(); drawList(); }});
+  const many = el("span"), box = el("label", {class: "trials", hidden: true}, el("input", {type: "checkbox", onchange: event => { withTrials = event.target.checked; drawList(); }}), " ", many);
   const list = el("div", {class: "runs"}), said = el("div"), below = el("div");
   const area = el("div", {class: "charts", "aria-label": "Curves"});
   const axes = el("div", {class: "switch", role: "group", "aria-label": "Curves over"}, Object.entries(AXES).map(([name, text]) => el("button", {type: "button", "aria-pressed": name === axis, data: {axis: name}, onclick: () => over(name)}, text)));
   const what = el("div", {class: "row what"});
   main.append(el("header", {class: "top"}, el("h1", {}, "Runs"), axes), said,
-    el("div", {class: "board"}, el("section", {class: "panel flush rail"}, el("div", {class: "search"}, search), list), el("section", {class: "stagearea"}, what, area, below)));
+    el("div", {class: "board"}, el("section", {class: "panel flush rail"}, el("div", {class: "search"}, search, box), list), el("section", {class: "stagearea"}, what, area, below)));
 
   const colour = run => { if (!colours.has(run)) { const used = new Set(colours.values()); let c = 0; while (used.has(c) && c < 7) c++; colours.set(run, c); } return colours.get(run); };
   const label = run => { const known = runs.find(r => r.run === run); return known?.layer ? (chosen.filter(c => runs.find(r => r.run === c)?.layer === known.layer).length > 1 ? `${known.layer} ${run.slice(0, 6)}` : known.layer) : run.slice(0, 8); };
@@ -33,7 +36,10 @@ export async function show(main, params, tools) {
     try {
       const found = await api("/api/runs");
       if (done) return;
-      ({runs, now} = found);
+      ({runs, now, trials} = found);
+      const count = runs.filter(r => trials[r.run]).length;
+      box.hidden = !count;
+      many.textContent = `with ${format.many(count, "trial")} of experiments`;
       clear(said);
       if (!runs.length) said.append(el("section", {class: "panel start"}, el("h2", {}, "No run yet"), el("p", {}, "A run is one training of one layer. Its curves appear here while it trains:"), command("laminar build")));
     } catch (error) { if (!done) clear(said).append(trouble(error)); return; }
@@ -54,7 +60,7 @@ export async function show(main, params, tools) {
   }
 
   function drawList() {
-    const fit = runs.filter(r => !wanted || `${r.layer} ${r.run} ${r.state}`.toLowerCase().includes(wanted));
+    const fit = runs.filter(r => (wanted ? `${r.layer} ${r.run} ${r.state} ${trials[r.run] ?? ""}`.toLowerCase().includes(wanted) : withTrials || !trials[r.run] || r.state === "live" || chosen.includes(r.run)));
     const at = document.activeElement?.closest?.("[data-run]")?.dataset.run;
     const rows = fit.slice(0, most).map(r => {
       const on = chosen.includes(r.run), part = r.state === "live" && r.steps ? Math.min(1, (r.step + 1) / r.steps) : null;
@@ -67,13 +73,19 @@ export async function show(main, params, tools) {
     clear(list).append(el("ul", {class: "list", role: "listbox", "aria-multiselectable": true, "aria-label": "Runs"}, rows));
     if (fit.length > most) list.append(el("button", {type: "button", class: "quiet", onclick: () => { most += 500; drawList(); }}, `${format.count(fit.length - most)} more`));
     if (at) list.querySelector(`[data-run="${CSS.escape(at)}"]`)?.focus({preventScroll: true});
+    const first = begun ? null : list.querySelector(".run.on");
+    if (first) {  // what was asked for by the address is in sight
+      begun = true;
+      const rail = list.parentNode, below = first.getBoundingClientRect().bottom - rail.getBoundingClientRect().top;
+      if (below > rail.clientHeight) rail.scrollTop = below - rail.clientHeight / 2;
+    }
     drawWhat();
   }
 
   function about(r) {
     if (r.state === "live") return `${r.stack ?? ""} · ${r.steps ? `${format.count(r.step ?? 0)} of ${format.count(r.steps)} steps` : "starting"}`;
     if (r.state === "ended") return r.last ? `${r.why}; last seen ${format.ago(r.last, now)}` : r.why;
-    return [r.strategy, r.seconds !== null ? format.seconds(r.seconds) : null, r.state === "finished" ? null : r.why].filter(Boolean).join(" · ");
+    return [trials[r.run] ? `trial of ${trials[r.run]}` : null, r.strategy, r.seconds !== null ? format.seconds(r.seconds) : null, r.state === "finished" ? null : r.why].filter(Boolean).join(" · ");
   }
 
   function drawWhat() {
@@ -137,7 +149,7 @@ export async function show(main, params, tools) {
       if (name === "accuracy" && !series.length && named.has("r2")) { drop(name); continue; }
       const known = charts.get(name);
       if (known) { known.full = series; if (!known.made.zoom) known.made.update({series, x: xOptions}); else finer(name); continue; }
-      const made = chart({title, name: `${name}-${chosen.join("-")}`.slice(0, 80), x: xOptions, y: {...y, format: y.unit === "bytes" ? format.bytes : undefined, tick: y.unit === "bytes" ? v => format.bytes(v).replace(".0 ", " ") : undefined}, series, height: name === "loss" || name === "accuracy" ? 260 : 190, onzoom: () => finer(name)});
+      const made = chart({title, name: `${name}-${chosen.join("-")}`.slice(0, 80), x: xOptions, y: {...y, ...FORMATS[y.unit]?.(format)}, series, height: name === "loss" || name === "accuracy" ? 260 : 190, onzoom: () => finer(name)});
       charts.set(name, {made, full: series});
       area.insertBefore(made.node, after(name, all));
     }

@@ -76,7 +76,7 @@ export async function show(main, params, tools) {
     if (!row) return;
     const plan = known.get(layer.ref);
     clear(row.state).append(...badges(layer, plan, tools));
-    row.why.textContent = layer.lost || (plan && plan.state !== "built" ? plan.why : layer.written ? below(layer) : "not in laminar.toml");
+    row.why.textContent = layer.lost || (plan && plan.state !== "built" && plan.why !== "never built" ? plan.why : layer.written ? below(layer) : "not in laminar.toml");
     const dot = row.node.querySelector(".at");
     dot?.setAttribute("class", `at ${layer.lost ? "lost" : plan?.state ?? (layer.id ? "known" : "never")}`);
     row.node.setAttribute("aria-label", `${layer.name}, ${plan?.state ?? ""} ${row.why.textContent}`);
@@ -120,6 +120,7 @@ export async function show(main, params, tools) {
     if (!done && before !== ref) { side.scrollTop = 0; if (innerWidth < 1000) side.scrollIntoView({block: "start"}); say(`${ref} is open`); }
   }
 
+  if (params.path[0]) { split.classList.add("open"); side.hidden = false; }  // its room, before anything is drawn that it would push away
   await load();
   if (params.path[0]) await change(params);
   const stop = live([], {store: () => { load(); if (chosen) change({path: [chosen]}); }, back: load});
