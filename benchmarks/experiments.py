@@ -2,8 +2,8 @@
 
     python benchmarks/experiments.py overhead | sweep
 
-overhead: the same six builds done directly, in a process that has loaded torch, and by `laminar experiment run`. What is counted: the
-seconds from the first trial to the last that are no trial's own, as a share of the trials' (the start of the one process is told apart).
+overhead: the same builds done directly, in a process that has loaded torch, and by `laminar experiment run`, by turns. What is counted: the
+seconds from the first trial to the last that are no trial's own, as a share of the trials'; and all of them against the direct builds.
 sweep: 20 rates of the top layer of three, against building all three layers 20 times (two such builds are run, and taken ten times).
 """
 
@@ -26,6 +26,7 @@ from laminar.stack.build import build
 from laminar.stack.read import parse
 from laminar.store.store import Store
 
+ROUNDS, VARIANTS, REPEATS = 3, 2, 2  # of overhead
 STACK = """
 [stack]
 name = "glyphs"
@@ -65,29 +66,45 @@ def prepared(root: Path, sweep: Sweep, *, count: int, epochs: int) -> tuple[Prep
 
 
 def overhead(folder: Path) -> None:
-    sweep = Sweep(name="o", layer="strokes", timed=True, even_if_busy=True, warm_up=1, repeats=3, axes={"lr": [0.001, 0.003]})
-    one, store = prepared(folder / "harness", sweep, count=3000, epochs=4)
+    """By turns, so that a machine that gets slower slows both."""
+    shares, ratios = [], []
+    for number in range(ROUNDS):
+        between, own = by_the_harness(folder / f"harness-{number}")
+        words = [sys.executable, __file__, "direct", str(folder / f"direct-{number}")]
+        direct = float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+        shares.append(100 * (between / own - 1))
+        ratios.append(between / direct)
+        print(f"{VARIANTS * REPEATS} trials: {own:.2f} s their own, {between:.2f} s in all; the same builds directly: {direct:.2f} s")
+    against = ", ".join(f"{one:.3f}" for one in ratios)
+    print(f"beside its trials the harness takes {min(shares):.2f} to {max(shares):.2f} %; with them {against} of direct builds")
+
+
+def by_the_harness(folder: Path) -> tuple[float, float]:
+    """Seconds from the end of the last warm-up to the end of all, and those of the trials themselves."""
+    sweep = trials_of_strokes(even_if_busy=True)
+    one, store = prepared(folder, sweep, count=3000, epochs=4)
     marks: list[float] = []
     trials = run(
         one.description, one.sweep, one.file, store, lambda e: marks.append(time.perf_counter()) if e["event"] == "experiment" else None
     )
     counted = [trial for trial in trials if trial.counted]
-    between = marks[-1] - marks[2]  # from the end of the last warm-up to the end of all
-    own = sum(trial.wall for trial in counted)
-    print(f"by the harness: {len(counted)} trials, {own:.2f} s their own, {between:.2f} s in all: {100 * (between / own - 1):.2f} % more")
-    words = [sys.executable, __file__, "direct", str(folder / "direct")]
-    direct = float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
-    print(f"the same builds directly: {direct:.2f} s; the harness takes {between / direct:.3f} times as long")
+    assert len(counted) == VARIANTS * REPEATS
+    return marks[-1] - marks[VARIANTS], sum(trial.wall for trial in counted)
+
+
+def trials_of_strokes(*, even_if_busy: bool = False) -> Sweep:
+    rates = [0.001, 0.003]
+    assert len(rates) == VARIANTS
+    return Sweep(name="o", layer="strokes", timed=True, even_if_busy=even_if_busy, warm_up=1, repeats=REPEATS, axes={"lr": rates})
 
 
 def direct(folder: Path) -> None:
     import laminar.stack.train_layer  # noqa: F401
 
     keep_freed_memory()
-    sweep = Sweep(name="o", layer="strokes", timed=True, warm_up=1, repeats=3, axes={"lr": [0.001, 0.003]})
-    one, store = prepared(folder, sweep, count=3000, epochs=4)
+    one, store = prepared(folder, trials_of_strokes(), count=3000, epochs=4)
     start = 0.0
-    for repeat in range(-1, 3):
+    for repeat in range(-1, REPEATS):
         if repeat == 0:
             start = time.perf_counter()
         for variant in one.description.variants:

@@ -109,6 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("which", choices=["sync", "async", "bytes"])
     parser.add_argument("--data", choices=["textures", "fashion-mnist"])
+    parser.add_argument("--sparsity", type=float, help="of DGC, in the place of the one that was chosen")
     args = parser.parse_args()
     sets = [data for which, data in SETTINGS if which == args.which and args.data in (None, data)]
     print(f"published: {PUBLISHED[args.which]}")
@@ -124,6 +125,8 @@ def main() -> None:
                 section = GARMENTS + (SAMPLE if args.which == "sync" else "")
             reached = {}
             for kind, compress in KINDS[args.which].items():
+                if kind == "DGC" and args.sparsity is not None:
+                    compress = f'{{ kind = "dgc", sparsity = {args.sparsity}, warmup_epochs = 0 }}'
                 folder = Path(name) / kind
                 folder.mkdir()
                 (folder / "laminar.toml").write_text(SETTINGS[args.which, data].stack(section, compress))

@@ -53,8 +53,10 @@ def laminar(*words: str) -> list[str]:
     return [sys.executable, "-m", "laminar", *words]
 
 
-def ours(nodes: int, rounds: int, replicate: str, compress: str) -> list[float]:
-    """When each of the newest rounds was closed."""
+Found = tuple[list[float], list[tuple[float, float]]]  # when each of the newest rounds was closed; and Processes.used
+
+
+def ours(nodes: int, rounds: int, replicate: str, compress: str) -> Found:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "laminar.toml").write_text(STACK)
@@ -79,15 +81,24 @@ def ours(nodes: int, rounds: int, replicate: str, compress: str) -> list[float]:
             memory = max(p.memory_info().rss for member in members for p in [member, *member.children()])
             own = psutil.Process(server.pid).memory_info().rss
             print(f"{OURS}: a node's process {memory / 1e6:.0f} MB, the server {own / 1e6:.0f} MB", flush=True)
-            return [one["closed"] for one in found]
+            return [one["closed"] for one in found], running.used
 
 
-def measured(name: str, closed: list[float]) -> float:
+def processor_ms(counted: list[float], used: list[tuple[float, float]]) -> float:
+    """A round's, of all processes together, by looks at them while rounds were counted."""
+    first, last = (min(used, key=lambda one: abs(one[0] - when)) for when in (counted[0], counted[-1]))
+    rounds = sum(first[0] <= when <= last[0] for when in counted)
+    return 1000 * (last[1] - first[1]) / rounds if rounds and last[0] > first[0] else float("nan")
+
+
+def measured(name: str, found: Found) -> float:
     """Rounds a second, told at once: the whole may take long."""
+    closed, used = found
     counted = closed[len(closed) // 4 :]
     took = sorted(1000 * (b - a) for a, b in itertools.pairwise(counted))
     rate = (len(counted) - 1) / (counted[-1] - counted[0])
-    print(f"{name}: {rate:.3g} rounds/s (a round {statistics.median(took):,.0f} ms, {took[0]:,.0f} to {took[-1]:,.0f})", flush=True)
+    spread = f"{statistics.median(took):,.0f} ms, {took[0]:,.0f} to {took[-1]:,.0f}"
+    print(f"{name}: {rate:.3g} rounds/s (a round {spread}; {processor_ms(counted, used):,.0f} ms of processors)", flush=True)
     return rate
 
 
@@ -104,15 +115,15 @@ def main() -> None:
     parser.add_argument("--compress", default="none")
     parser.add_argument("--repeat", type=int, default=None, help="how often each is measured (3 with a peer, else 1)")
     parser.add_argument("--peer", type=Path, help="a Python that has flwr")
-    parser.add_argument("--peer-rounds", type=int, default=5, help="of Flower's deployment runtime")
+    parser.add_argument("--peer-rounds", type=int, default=5, help="of Flower's deployment runtime; 0 leaves it out")
     parser.add_argument("--peer-poll", default="1", help="seconds between two looks of a SuperExec; several with commas")
     args = parser.parse_args()
 
-    contenders: dict[str, Callable[[], list[float]]] = {OURS: lambda: ours(args.nodes, args.rounds, args.replicate, args.compress)}
+    contenders: dict[str, Callable[[], Found]] = {OURS: lambda: ours(args.nodes, args.rounds, args.replicate, args.compress)}
     if args.peer is not None:
         peer = args.peer.absolute()  # not resolved: the link is what makes it the venv's
         version = flower.version(peer)
-        for poll in map(float, args.peer_poll.split(",")):
+        for poll in map(float, args.peer_poll.split(",")) if args.peer_rounds else ():
             name = f"flwr {version}, deployment, looks every {poll:g} s"
             contenders[name] = lambda poll=poll: flower.deployment(peer, args.nodes, args.peer_rounds, poll)  # type: ignore[misc]
         for threads, who in ((False, "processes"), (True, "threads")):
@@ -131,6 +142,8 @@ def main() -> None:
         ratio = "" if name == OURS else middle([a / b for a, b in zip(rates[OURS], found, strict=True)], ".2f")
         print(f"{name:44}{middle(found, '.3g'):>28}{ratio:>28}  {'every answer' if name == OURS else 'nothing'}")
     for kind, wanted in WANTED.items() if args.peer and args.nodes == 16 else ():
+        if not any(kind in name for name in rates):
+            continue
         ratios = [min(a / rates[name][i] for name in rates if kind in name) for i, a in enumerate(rates[OURS])]
         reached = statistics.median(ratios)
         print(f"{kind}: {reached:.2f} of its fastest, wanted {wanted:g}: {'met' if reached >= wanted else 'missed'}")

@@ -12,7 +12,6 @@ compiling  from the text of each kernel of kernels.py: without anything on the d
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import statistics
 import tempfile
@@ -24,14 +23,24 @@ import torch
 from kernels import CONVOLUTION, LEAKY, LINE, POOL, PRODUCT, SAXPY, STENCIL, TANH, cases
 
 import laminar
-from laminar.kernels.arguments import shape_of
+from laminar.kernels.circuit.counted_phases import CountedPhases
+from laminar.kernels.circuit.native_phases import NativePhases
 from laminar.kernels.compile.bench import in_turns, random_arrays
-from laminar.kernels.compile.entry import SHADOWS, STATUS
 from laminar.kernels.compile.instrumented import Instrumented
 from laminar.kernels.compile.native import compiled
 from laminar.kernels.language.kernel import read_kernel
 
 SCATTER = "void kernel(int i, int n, const int at[n], const float x[n], float y[n]) { y[at[i]] = x[i] + y[at[i]]; }"
+TWO = """void kernel(int i, int n, const int at[n], const float x[n], float y[2 * n]) { y[at[i]] = x[i]; y[at[i] + n] = 2.0f * x[i]; }"""
+SWEEPS = """void kernel(int i, int n, const float x[n], inout float z[n], inout float y[n]) {
+    z[i] = x[i];
+    for (int k = 0; k < 20; k++) {
+        barrier();
+        y[i] = 0.5f * z[i] + 0.5f * z[(i + 1) % n];
+        barrier();
+        z[i] = y[i];
+    }
+}"""
 TEXTS = {
     "leaky": LEAKY,
     "saxpy": SAXPY,
@@ -49,29 +58,38 @@ def counting(rounds: int) -> None:
     some = {case.name: (case.text, case.values, case.count, {}) for case in cases() if case.name in wanted}
     order = np.random.default_rng(0).permutation(1 << 17).astype("int32")
     some["scatter 131072"] = (SCATTER, {}, 1 << 17, {"at": order})
+    some["two scatters 131072"] = (TWO, {}, 1 << 17, {"at": order})
     print(f"{'counting':24}{'plain us':>10}{'counted':>10}{'times':>8}")
     for name, (text, values, count, given) in some.items():
         kernel = read_kernel(text)
         arrays = random_arrays(kernel, values, count, given, name)
         numbers = [values[one.name] for one in kernel.values]
-        watched = Instrumented(kernel)
-        native = watched._native
-        assert native is not None
-        scalars = {kernel.count: count, **{one.of: values[one.name] for one in kernel.values}}
-        size = len(watched._regions.numbers)
-        shadows = [np.zeros(int(np.prod(shape_of(one, scalars))), "int64") for one in watched._shared for _ in range(SHADOWS)]
-        room = (ctypes.c_int64 * (STATUS // 8 + size + len(shadows)))()
-
-        def counted(native=native, arrays=arrays, numbers=numbers, count=count, room=room, shadows=shadows, size=size) -> None:  # type: ignore[no-untyped-def]
-            for number, one in enumerate(shadows):
-                one.fill(0)  # as each run has it
-                room[STATUS // 8 + size + number] = one.ctypes.data
-            if native.call(arrays, numbers, count, ctypes.addressof(room)):
-                raise SystemExit("something was found that is not there")
-
+        counted = Instrumented(kernel).bound(arrays, values, count)
+        assert counted is not None
+        if not counted():
+            raise SystemExit(f"{name}: something was found that is not there")
         plain = compiled(kernel).bound(arrays, numbers, count)
         times = {way: statistics.median(one) for way, one in in_turns({"plain": plain, "counted": counted}, rounds).items()}
         print(f"{name:24}{times['plain'] * 1e6:>10.1f}{times['counted'] * 1e6:>10.1f}{times['counted'] / times['plain']:>8.2f}")
+
+
+def counting_with_barriers(rounds: int) -> None:
+    """Whole runs, with copies of the arrays: phases keep what they have counted from one to the next."""
+    kernel, count = read_kernel(SWEEPS), 1 << 17
+    arrays = dict(zip("xzy", random_arrays(kernel, {}, count, {}, "sweeps"), strict=True))
+    counted, native = CountedPhases.of(kernel), NativePhases(kernel)
+    assert counted is not None
+
+    def plain() -> None:
+        native.run([np.array(one) for one in arrays.values()], [], count)
+
+    def watched() -> None:
+        if counted.run(arrays, {}, count) is None:
+            raise SystemExit("sweeps: something was found that is not there")
+
+    watched()
+    times = {way: statistics.median(one) for way, one in in_turns({"plain": plain, "counted": watched}, rounds).items()}
+    print(f"{'sweeps, 41 phases':24}{times['plain'] * 1e6:>10.1f}{times['counted'] * 1e6:>10.1f}{times['counted'] / times['plain']:>8.2f}")
 
 
 def each(way: Callable[[], object], calls: int = 2000) -> float:
@@ -125,6 +143,7 @@ def main() -> None:
     parts = given.part.split(",")
     if "counting" in parts:
         counting(given.rounds)
+        counting_with_barriers(given.rounds)
     if "calling" in parts:
         calling()
     if "compiling" in parts:

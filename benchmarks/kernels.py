@@ -5,8 +5,9 @@
 Each kernel's text goes to `gcc -O3 -march=native` as it is, in a loop over the instances, and to the same with OpenMP on two threads.
 torch does the same operation with its own functions. Contenders on one thread take turns, so that a busy moment of the machine meets all of
 them; those on two are called many times in a row, in turns of such rows. Ratios are of medians (peer / ours: above 1 we are faster).
-`--numba` names an interpreter that has Numba, which need not be Laminar's: the same
-loops with prange, in a process of its own.
+`--numba` names an interpreter that has Numba, which need not be Laminar's: the same loops with prange, in a process of its own, whose rows
+of calls take turns with ours. All work on the same memory, which both processes share: of an array's own memory it is up to chance whether
+its pages are large, which may matter.
 Wanted, on one thread: element-wise and stencil kernels at least 0.95 of gcc, matrix products up to n = 256 at least 10 times gcc and 0.6 of
 torch.mm, a 3x3 convolution at least 0.5 of torch. On two: at least 0.95 of OpenMP and Numba.
 """
@@ -22,10 +23,11 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -35,6 +37,7 @@ from laminar.kernels.compile.native import Options, compiled
 from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.tree import Kernel
 
+ROWS: Final = 9
 TYPES = {"int": ctypes.c_int32, "long": ctypes.c_int64, "float": ctypes.c_float, "double": ctypes.c_double, "bool": ctypes.c_bool}
 
 
@@ -200,51 +203,94 @@ def by_gcc(folder: Path, case: Case, kernel: Kernel, arrays: list[Any]) -> dict[
 
 
 NUMBA = """
-import json, math, sys, time, statistics
+import json, math, sys, time
 import numba, numpy as np
 numba.set_num_threads(min(2, numba.config.NUMBA_NUM_THREADS))
-case = json.loads(sys.stdin.read())
-arrays = {{name: np.random.default_rng(0).standard_normal(case["count"]).astype("float32") for name in case["arrays"]}}
+case = json.loads(sys.stdin.readline())
+arrays = {{name: np.memmap(path, "float32", "r+").view(np.ndarray) for name, path in case["arrays"].items()}}
 @numba.njit(parallel=True, fastmath=False)
 def work(n, {names}):
     for i in numba.prange(n):
 {body}
 given = [case["count"], *(np.float32(one) for one in case["values"]), *arrays.values()]
 work(*given)
-times = []
-for _ in range(case["rounds"]):
-    start = time.perf_counter(); work(*given); times.append(time.perf_counter() - start)
-print(statistics.median(times))
+for line in sys.stdin:
+    times = []
+    for number in range(int(line) + 10):
+        start = time.perf_counter(); work(*given); times.append(time.perf_counter() - start)
+    print(json.dumps(times[10:]), flush=True)
 """
 
+Row: TypeAlias = Callable[[int], list[float]]
+"""Seconds of so many calls, one right after another; some before do not count."""
 
-def in_a_row(ways: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
-    """Call after call of one, as Numba is timed: who has threads keeps them awake for a while, and they would be in the way of others."""
+
+def row_of(way: Callable[[], None]) -> Row:
+    def row(rounds: int) -> list[float]:
+        found = []
+        for _ in range(rounds + 10):
+            start = time.perf_counter()
+            way()
+            found.append(time.perf_counter() - start)
+        return found[10:]
+
+    return row
+
+
+def in_rows(ways: dict[str, Row], rounds: int) -> dict[str, list[float]]:
+    """Rows in turns: who has threads keeps them awake for a while, and they would be in the way of others."""
     found: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(3):
-        for name, way in ways.items():
-            time.sleep(0.3)
-            for number in range(rounds + 10):
-                start = time.perf_counter()
-                way()
-                if number >= 10:
-                    found[name].append(time.perf_counter() - start)
+    for _ in range(ROWS):
+        for name, row in ways.items():
+            time.sleep(0.1)
+            found[name] += row(rounds)
     return found
 
 
-def by_numba(python: str, case: Case, kernel: Kernel, rounds: int) -> float:
+@contextmanager
+def by_numba(python: str | None, case: Case, kernel: Kernel, files: list[Path]) -> Iterator[dict[str, Row]]:
+    if not python or not case.numba:
+        yield {}
+        return
     body = "\n".join("        " + line for line in case.numba.split("\n"))
     names = ", ".join([*(one.name for one in kernel.values), *(one.name for one in kernel.arrays)])
-    told = {"count": case.count, "arrays": [one.name for one in kernel.arrays], "values": list(case.values.values()), "rounds": rounds}
-    script = NUMBA.format(names=names, body=body)
-    done = subprocess.run([python, "-c", script], input=json.dumps(told), text=True, capture_output=True, check=True)
-    return float(done.stdout)
+    told = {
+        "count": case.count,
+        "arrays": {one.name: str(path) for one, path in zip(kernel.arrays, files, strict=True)},
+        "values": list(case.values.values()),
+    }
+    with subprocess.Popen(
+        [python, "-c", NUMBA.format(names=names, body=body)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        print(json.dumps(told), file=process.stdin, flush=True)
+
+        def row(rounds: int) -> list[float]:
+            print(rounds, file=process.stdin, flush=True)
+            found: list[float] = json.loads(process.stdout.readline())  # type: ignore[union-attr]
+            return found
+
+        row(1)  # compiles
+        yield {"Numba 2": row}
+        process.stdin.close()
+
+
+def in_files(folder: Path, arrays: list[np.ndarray[Any, Any]]) -> tuple[list[np.ndarray[Any, Any]], list[Path]]:
+    """The same numbers in memory that other processes can have, too."""
+    files = [folder / f"array{number}" for number in range(len(arrays))]
+    found: list[np.ndarray[Any, Any]] = []
+    for array, path in zip(arrays, files, strict=True):
+        path.unlink(missing_ok=True)
+        made = np.memmap(path, array.dtype, "w+", shape=array.shape)
+        made[...] = array
+        found.append(made.view(np.ndarray))
+    return found, files
 
 
 def measured(case: Case, folder: Path, rounds: int, numba: str | None) -> dict[str, float]:
     """Median seconds of each contender."""
     kernel = read_kernel(case.text)
-    arrays = random_arrays(kernel, case.values, case.count, case.given, case.name)
+    arrays, files = in_files(folder, random_arrays(kernel, case.values, case.count, case.given, case.name))
     numbers = [case.values[one.name] for one in kernel.values]
     native = compiled(kernel, Options(cached=False))
     gcc = by_gcc(folder, case, kernel, arrays)
@@ -263,11 +309,10 @@ def measured(case: Case, folder: Path, rounds: int, numba: str | None) -> dict[s
             operate(*tensors)
 
         ways["torch"] = by_torch
-    several = {"ours 2": native.bound(arrays, numbers, case.count, 2), "gcc OpenMP 2": gcc["gcc OpenMP 2"]}
+    several = {"ours 2": row_of(native.bound(arrays, numbers, case.count, 2)), "gcc OpenMP 2": row_of(gcc["gcc OpenMP 2"])}
     found = {name: statistics.median(times) for name, times in in_turns(ways, rounds).items()}
-    found |= {name: statistics.median(times) for name, times in in_a_row(several, rounds).items()}
-    if numba and case.numba:
-        found["Numba 2"] = by_numba(numba, case, kernel, rounds)
+    with by_numba(numba, case, kernel, files) as third:
+        found |= {name: statistics.median(times) for name, times in in_rows({**several, **third}, rounds).items()}
     return found
 
 
@@ -280,7 +325,8 @@ def main() -> None:
     torch.set_num_threads(1)
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     print(f"{'':24}{'ours us':>10}{'2 threads':>10}{'gcc':>9}{'torch 1':>9}{'OpenMP 2':>10}{'Numba 2':>9}    peer / ours")
-    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None  # files that are in memory and nowhere else
+    with tempfile.TemporaryDirectory(dir=memory) as folder, torch.no_grad():
         for case in cases():
             if given.only and not any(case.name.startswith(one) for one in given.only.split(",")):
                 continue

@@ -48,6 +48,12 @@ class Told:
         return statistics.median(rates[1:] or rates)
 
     @property
+    def samples_per_second_with_tests(self) -> float:
+        """From the end of the first test to that of the last: to compare who tests between epochs with who tests meanwhile."""
+        epochs, (start,) = self.all("epoch"), self.all("start")
+        return float(start["samples"] * (len(epochs) - 1) / (epochs[-1]["t"] - epochs[0]["t"]))
+
+    @property
     def accuracy(self) -> float:
         return float(self.all("end")[-1]["metrics"]["accuracy"])
 

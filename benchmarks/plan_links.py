@@ -1,21 +1,28 @@
 """Are strategies put into the right order for links that are slow? Linux, root.
 
-    LAMINAR_DATA=… python benchmarks/plan_links.py [--rates 100e6,1e9] [--jobs mlp,wide]
+    LAMINAR_DATA=… python benchmarks/plan_links.py [--rates 100e6,1e9] [--jobs mlp,wide] [--only "sync fp16"]
 
 Two hosts (network namespaces of this machine, laminar/testing/slow_link.py) with a worker on each. A machine file says what is between
 them; `laminar plan` prices sync, sync with compression, averaging and downpour for it, from what was measured on this machine without any
-slow link; then each is run over the real one. Wanted: the order of measured times.
+slow link; then each is run over the real one, with as many samples as it gets through in some seconds. In pieces of at most two minutes:
+`--keep FOLDER` has what was measured before, `--only STRATEGY` runs one of them, and `--only none` sums up what is in the folder.
+Wanted: the order of measured times.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import textwrap
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from one_build import Told
 from plan_jobs import JOBS, project
@@ -37,7 +44,10 @@ memory = "12GB"
 bandwidth = "{rate:.0f}Mbit/s"
 latency = "{delay:g}ms"
 """
-STRATEGIES = {
+BUDGET = 60  # seconds of measuring and searching
+EPOCH = 15.0  # seconds that one may take, as predicted
+Known = dict[tuple[str, float, int], dict[str, float]]  # seconds of a step by strategy, where job, rate and samples are these
+STRATEGIES: dict[str, dict[str, object]] = {
     "sync": {"kind": "sync", "link": "gloo"},
     "sync fp16": {"kind": "sync", "link": "gloo", "compress": "fp16"},
     "sync int8": {"kind": "sync", "link": "gloo", "compress": "int8"},
@@ -47,10 +57,14 @@ STRATEGIES = {
 }
 
 
-def predicted(folder: Path, rate: float, delay: float) -> dict[str, float]:
+def predicted(folder: Path, job: str, rate: float, delay: float, samples: int, more: list[str]) -> dict[str, float]:
+    """Seconds of a step, where an epoch has so many samples."""
     (folder / "hosts.toml").write_text(MACHINE.format(rate=rate / 1e6, delay=1e3 * delay))
-    words = ["plan", "base", "--machine", "hosts.toml", "--workers", "2", "--top", "1000", "--json", "-q", "--budget", "600"]
-    told = json.loads(subprocess.run([sys.executable, "-m", "laminar", *words], cwd=folder, check=True, capture_output=True).stdout)
+    text = (folder / "laminar.toml").read_text()
+    (folder / "laminar.toml").write_text(re.sub(r"limit = \d+", f"limit = {samples}", text))
+    words = ["plan", "base", "--machine", "hosts.toml", "--workers", "2", "--batch", str(JOBS[job][2]), "--budget", str(BUDGET)]
+    command = [sys.executable, "-m", "laminar", *words, *more, "--top", "1000", "--json", "-q"]
+    told = json.loads(subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE).stdout)
     found = {}
     for name, settings in STRATEGIES.items():
         for plan in told["plans"]:
@@ -58,6 +72,28 @@ def predicted(folder: Path, rate: float, delay: float) -> dict[str, float]:
             if given == settings and plan["strategy"].get("shards", 1) == 1 and plan["workers"] == 2:
                 found.setdefault(name, plan["step_seconds"])
     return found
+
+
+def one_case(job: str, rate: float, delay: float, name: str, samples: int, more: list[str], known: Known) -> dict[str, object]:
+    """One strategy over one link: predicted, then run for two epochs, the second of which counts."""
+    batch = JOBS[job][2]
+    with project(job, epochs=2, samples=samples) as folder:
+
+        def guess_for(samples: int) -> float:
+            case = job, rate, samples
+            if case not in known:  # a plan has all of them
+                known[case] = predicted(folder, job, rate, delay, samples, more)
+            (folder / "laminar.toml").write_text(re.sub(r"limit = \d+", f"limit = {samples}", (folder / "laminar.toml").read_text()))
+            return known[case][name]
+
+        guess = guess_for(samples)
+        fits = max(8, int(EPOCH / guess)) * batch
+        if fits < samples:
+            samples = fits
+            guess = guess_for(samples)
+        with SlowLink(rate=rate, delay=delay) as link:
+            seen = measured(folder, link, STRATEGIES[name], batch)
+    return {"job": job, "rate": rate, "strategy": name, "samples": samples, "predicted": guess, "measured": seen}
 
 
 def measured(folder: Path, link: SlowLink, settings: dict[str, object], batch: int) -> float:
@@ -75,7 +111,7 @@ def measured(folder: Path, link: SlowLink, settings: dict[str, object], batch: i
 
 
 def _by_servers(folder: Path, link: SlowLink) -> None:
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
     code = textwrap.dedent(OURS).format(elsewhere=repr(link.inside(1)))
     subprocess.run([*link.inside(0), sys.executable, "-c", code], cwd=folder, check=True, env=environment, stdout=subprocess.DEVNULL)
 
@@ -93,25 +129,38 @@ def _by_ranks(folder: Path, link: SlowLink) -> None:
         raise SystemExit("a rank failed")
 
 
+def tell(job: str, rate: float, rows: list[dict[str, Any]]) -> None:
+    told = {row["strategy"]: row for row in rows if (row["job"], row["rate"]) == (job, rate)}  # the newest of each
+    where = f"{job} {rate / 1e6:5.0f} Mbit/s"
+    for name, row in sorted(told.items(), key=lambda one: one[1]["measured"]):
+        figures = f"{1e3 * row['predicted']:>9.2f} ms predicted {1e3 * row['measured']:>9.2f} ms measured"
+        print(f"{where}  {name:14} {figures}  ({row['samples']} samples)", flush=True)
+    pairs = list(itertools.combinations(told.values(), 2))
+    right = sum((a["predicted"] - b["predicted"]) * (a["measured"] - b["measured"]) > 0 for a, b in pairs)
+    print(f"{where}: {right} of {len(pairs)} pairs in the right order", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rates", default="100e6,1e9")
     parser.add_argument("--delay", type=float, default=0.001, help="one way, in seconds")
     parser.add_argument("--jobs", default="mlp,wide")
     parser.add_argument("--samples", type=int, default=12_800)
+    parser.add_argument("--only", metavar="STRATEGY", help=", ".join(STRATEGIES))
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
+    parser.add_argument("--even-if-busy", action="store_true", help="to see whether it runs: figures mean nothing then")
     args = parser.parse_args()
-    for job in args.jobs.split(","):
-        for rate in map(float, args.rates.split(",")):
-            with project(job, epochs=3, samples=args.samples) as folder, SlowLink(rate=rate, delay=args.delay) as link:
-                told = predicted(folder, rate, args.delay)
-                rows = [(name, told[name], measured(folder, link, STRATEGIES[name], JOBS[job][2])) for name in told]
-            pairs = [(a, b) for i, a in enumerate(rows) for b in rows[i + 1 :]]
-            right = sum((a[1] - b[1]) * (a[2] - b[2]) > 0 for a, b in pairs)
-            for name, guess, seen in sorted(rows, key=lambda row: row[2]):
-                print(
-                    f"{job} {rate / 1e6:5.0f} Mbit/s  {name:14} {1e3 * guess:>9.2f} ms predicted {1e3 * seen:>9.2f} ms measured", flush=True
-                )
-            print(f"{job} {rate / 1e6:5.0f} Mbit/s: {right} of {len(pairs)} pairs in the right order", flush=True)
+    with ExitStack() as held:
+        kept = (args.keep or Path(held.enter_context(tempfile.TemporaryDirectory()))).absolute()
+        kept.mkdir(parents=True, exist_ok=True)
+        os.environ["LAMINAR_PROFILE"], os.environ["LAMINAR_LEDGER"] = str(kept / "profile.sqlite"), str(kept / "ledger.sqlite")
+        file, known = kept / "links.jsonl", Known()
+        for job, rate in itertools.product(args.jobs.split(","), map(float, args.rates.split(","))):
+            for name in [name for name in STRATEGIES if args.only in (None, name)]:
+                row = one_case(job, rate, args.delay, name, args.samples, ["--even-if-busy"] if args.even_if_busy else [], known)
+                with file.open("a") as out:
+                    print(json.dumps(row), file=out)
+            tell(job, rate, [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else [])
 
 
 if __name__ == "__main__":

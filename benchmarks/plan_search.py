@@ -21,7 +21,7 @@ from plan_jobs import project
 from laminar.plan.anneal import anneal, size_of, try_all
 from laminar.plan.machine import this_machine
 from laminar.plan.places import Places
-from laminar.plan.search_modules import Choices, MeshWalk, choices_for
+from laminar.plan.search_modules import Choices, MeshWalk, choices_for, groups_of
 from laminar.train.splitting import Mesh
 
 # job, the table of the mesh, other dimensions, modules
@@ -47,7 +47,7 @@ def main() -> None:
             job, _ = held.enter_context(open_layer(opened.need_file(), opened.open_store(), "base"))
             profile = held.enter_context(Profile.open(job))
             how = Mesh(mesh={"cols": 2}, split=split)
-            choices: Choices = choices_for(how, profile.modules()[:count], dimensions)
+            choices: Choices = choices_for(how, groups_of(dict(list(profile.modules().items())[:count]), {}), dimensions)
             facts = profile.machine(2)
             places = Places(this_machine(facts), facts, 2)
             batch = job.recipe.batch
@@ -63,7 +63,7 @@ def main() -> None:
                 )
                 ratios.append(found.cost / best.cost)
             print(
-                f"{name}: {best.space:,} plans of {len(choices.modules)} modules in {whole:.0f} s, best {1e3 * best.cost:.2f} ms; "
+                f"{name}: {best.space:,} plans of {len(choices.groups)} modules in {whole:.0f} s, best {1e3 * best.cost:.2f} ms; "
                 f"{most} evaluations: {statistics.median(ratios):.4f} of it, at worst {max(ratios):.4f}",
                 flush=True,
             )

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 Process = subprocess.Popen[Any]
+LOOK = 2.0  # seconds between looks at what processes have used
 LIMIT = 1800.0  # seconds after which whatever is waited for will not come any more
 
 
@@ -24,6 +25,7 @@ class Processes:
         self.folder = folder
         self.env = env
         self.all: dict[str, Process] = {}
+        self.used: list[tuple[float, float]] = []  # while something is waited for: when, and processor seconds of all by then
 
     def start(self, name: str, words: list[str], stdout: int | None = None) -> Process:
         with self.log(name).open("wb") as log:
@@ -34,8 +36,11 @@ class Processes:
 
     def wait(self, name: str, beside: list[str]) -> None:
         """Until a command is done. Whoever works beside it must live till then, or nobody would ever answer."""
-        until = time.monotonic() + LIMIT
+        until, look = time.monotonic() + LIMIT, 0.0
         while self.all[name].poll() is None:
+            if time.monotonic() >= look:
+                look = time.monotonic() + LOOK
+                self.used.append((time.time(), self._processor_seconds()))
             if time.monotonic() > until:
                 raise SystemExit(f"{name} was not done after {LIMIT:.0f} s. Its last words:\n{self.last_words(name)}")
             for one in beside:
@@ -44,6 +49,15 @@ class Processes:
             time.sleep(0.1)
         if self.all[name].returncode:
             raise SystemExit(f"{name} ended with {self.all[name].returncode}. Its last words:\n{self.last_words(name)}")
+
+    def _processor_seconds(self) -> float:
+        """Of all, and of those that they started, ended ones too. All processes are gone through once: that costs least."""
+        ours, total = {process.pid for process in self.all.values()}, 0.0
+        for one in psutil.process_iter(["pid", "ppid", "cpu_times"]):  # who was started comes after who started it
+            if (one.info["pid"] in ours or one.info["ppid"] in ours) and one.info["cpu_times"] is not None:
+                ours.add(one.info["pid"])
+                total += sum(one.info["cpu_times"][:4])  # user, system, and these of children that have ended
+        return total
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"

@@ -5,6 +5,7 @@ Made by real commands, for the tests of the dashboard and for its pictures (test
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -83,6 +84,18 @@ data = "even"
 train = {{ epochs = {epochs}, batch = 32, lr = 0.001, seed = 0 }}
 """
 
+SWEEP = """\
+name = "rate"
+question = "Which rate learns most?"
+layer = "strokes"
+repeats = 3
+measures = ["seconds", "accuracy", "loss", "overfit"]
+benchmark = { lr = 0.004 }
+
+[axes]
+lr = [0.001, 0.004, 0.016, 0.064]
+"""
+
 MODELS = """\
 from torch import Tensor, nn
 
@@ -120,8 +133,8 @@ def head(old: nn.Linear, classes: int) -> nn.Module:
 """
 
 
-def laminar(folder: Path, *words: str) -> None:
-    done = warm.run([sys.executable, "-m", "laminar", *words], cwd=folder, capture_output=True, timeout=200)
+def laminar(folder: Path, *words: str, timeout: float = 200) -> None:
+    done = warm.run([sys.executable, "-m", "laminar", *words], cwd=folder, capture_output=True, timeout=timeout)
     assert done.returncode == 0, f"laminar {' '.join(words)}: {done.stderr.decode()}"
 
 
@@ -139,3 +152,12 @@ def make(folder: Path, *, epochs: int = 3, samples: int = 200) -> Path:
     laminar(folder, "rollback", "odd")
     stack.write_text(text.replace("lr = 0.02,", "lr = 0.05,") + NEVER.format(epochs=epochs))
     return folder
+
+
+def add_more(folder: Path) -> None:
+    """What takes minutes: an experiment, a plan that is tried, and kernels."""
+    (folder / "sweep.toml").write_text(SWEEP)
+    laminar(folder, "experiment", "run", "sweep.toml", "--quiet", "--even-if-busy", timeout=900)
+    laminar(folder, "plan", "strokes", "--try", "3", "--even-if-busy", "-q", timeout=600)
+    for name in ("leaky.c", "convolution.c"):
+        shutil.copy(Path(__file__).parents[1] / "examples" / "kernels" / name, folder / name)

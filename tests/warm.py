@@ -39,6 +39,7 @@ MODULES = (
     "laminar.parallel.stages.member",
     "laminar.parallel.apart.server_process",
     "laminar.parallel.apart.worker_process",
+    "laminar.parallel.evaluation.evaluator_process",
     "laminar.grid.node.worker_process",
     "laminar.experiments.trial_child",
     "tests.multi.parallel.downpour_pusher",

@@ -99,7 +99,7 @@ def rounds_of(into: Path, nodes: int, rounds: int) -> list[float]:
     return [one["closed"] for one in found]
 
 
-def deployment(python: Path, nodes: int, rounds: int, poll: float) -> list[float]:
+def deployment(python: Path, nodes: int, rounds: int, poll: float) -> tuple[list[float], list[tuple[float, float]]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         into, app, home = folder / "rounds.jsonl", folder / "app", folder / "home"
@@ -119,10 +119,10 @@ def deployment(python: Path, nodes: int, rounds: int, poll: float) -> list[float
             beside = list(running.all)
             running.start("run", [str(python.parent / "flwr"), "run", str(app), "here", "--stream"])
             running.wait("run", beside)
-            return rounds_of(into, nodes, rounds)
+            return rounds_of(into, nodes, rounds), running.used
 
 
-def in_memory(python: Path, nodes: int, rounds: int, threads: bool) -> list[float]:
+def in_memory(python: Path, nodes: int, rounds: int, threads: bool) -> tuple[list[float], list[tuple[float, float]]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         into = folder / "rounds.jsonl"
@@ -135,4 +135,4 @@ def in_memory(python: Path, nodes: int, rounds: int, threads: bool) -> list[floa
             for i in range(1 if threads else nodes):
                 running.start(f"client-{i}", [*script, "client", address, str(nodes if threads else 1)])
             running.wait("server", [])  # its clients end when it does
-            return rounds_of(into, nodes, rounds)
+            return rounds_of(into, nodes, rounds), running.used

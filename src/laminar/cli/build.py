@@ -17,7 +17,7 @@ import typer
 
 from laminar.cli.cluster_options import On, StartTimeout, cluster, other_rank, place
 from laminar.cli.output import Json, number, print_json, remark, say, seconds, table
-from laminar.cli.strategy_options import Compress, Elastic, Strategy, Workers, automatic, choose
+from laminar.cli.strategy_options import Compress, Elastic, Evaluator, Strategy, Workers, automatic, choose
 from laminar.cli.team import totals
 from laminar.core.errors import LaminarError
 from laminar.core.heap import keep_freed_memory
@@ -43,6 +43,7 @@ def run(
     workers: Workers = None,
     elastic: Elastic = None,
     compress: Compress = None,
+    evaluator: Evaluator = False,
     on: On = None,
     start_timeout: StartTimeout = None,
     attach: Annotated[
@@ -65,11 +66,15 @@ def run(
             return
         layers, had = [gone.layer], gone.options
         strategy, workers, elastic = strategy or had["strategy"], workers or had["workers"], elastic or had["elastic"]
-        compress, on = compress or had["compress"], on or had["on"]
+        compress, on, evaluator = compress or had["compress"], on or had["on"], evaluator or had.get("evaluator", False)
     auto = (
-        automatic(strategy, workers, elastic=elastic, compress=compress, on=None if place(on) == "local" else on) if not dry_run else None
+        automatic(
+            strategy, workers, elastic=elastic, compress=compress, evaluator=evaluator or None, on=None if place(on) == "local" else on
+        )
+        if not dry_run
+        else None
     )
-    file = choose(file, strategy, workers, elastic, compress)
+    file = choose(file, strategy, workers, elastic, compress, evaluator)
     if dry_run:
         from laminar.cli.status import show_plan
 
@@ -77,7 +82,7 @@ def run(
         return
     if gone is not None:
         same_run(file, store, gone)
-    options = {"on": place(on), "strategy": strategy, "workers": workers, "elastic": elastic, "compress": compress}
+    options = {"on": place(on), "strategy": strategy, "workers": workers, "elastic": elastic, "compress": compress, "evaluator": evaluator}
     run_build(file, store, layers, on=on, start_timeout=start_timeout, options=options, auto=auto, force=force, quiet=quiet, json=json)
 
 

@@ -1,41 +1,32 @@
-"""The experiments of this store, the newest last."""
+"""The experiments of this store, the newest last. One that is damaged is named, with what is wrong with it, and the others are listed."""
 
 from __future__ import annotations
 
-from laminar.cli.experiment_tables import outcome
-from laminar.cli.output import Json, local_time, print_json, say, table
-from laminar.experiments.files import names, read_description, read_trials
-from laminar.experiments.statistics import summary
+import msgspec
+
+from laminar.cli.output import Json, local_time, print_json, remark, say, table
+from laminar.core.figures import many
+from laminar.experiments.files import names
+from laminar.experiments.listing import Listed, listed, read_view
 from laminar.stack.project import open_project
 
 
 def run(json: Json = False) -> None:
     store = open_project().look_at_store()
-    found = []
-    for name in names(store):
-        described = read_description(store, name)
-        found.append((described, summary(described, read_trials(store, name))))
+    found = [listed(name, lambda name: read_view(store, name)) for name in names(store)]
     if json:
-        print_json(
-            [
-                {
-                    "name": described.name,
-                    "title": described.title,
-                    "question": described.question,
-                    "stack": described.stack,
-                    "layer": described.layer,
-                    "variants": len(described.variants),
-                    "done": told.done,
-                    "planned": told.planned,
-                    "failed": len(told.failures),
-                    "quick": described.quick,
-                    "created": described.created,
-                }
-                for described, told in found
-            ]
-        )
+        print_json([msgspec.to_builtins(one) for one in found])
     elif not found:
         say("no experiments yet: laminar experiment run sweep.toml")
     else:
-        rows = [[d.name, d.stack, d.layer, ", ".join(a.name for a in d.axes), outcome(s), local_time(d.created)] for d, s in found]
-        table("", ["name", "stack", "layer", "axes", "trials", "since"], rows)
+        table("", ["name", "stack", "layer", "axes", "trials", "since"], [_row(one) for one in found])
+    for one in found:
+        if one.error:
+            remark(f"warning: {one.error}; {one.hint}")
+
+
+def _row(one: Listed) -> list[str]:
+    if one.error:
+        return [one.name, "-", "-", "-", "damaged", "-"]
+    trials = f"{one.done}/{one.planned}" + (f", {many(one.failed, 'failure')}" if one.failed else "")
+    return [one.name, one.stack, one.layer, ", ".join(one.axes), trials, local_time(one.created)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
 import typer
@@ -17,6 +18,7 @@ OPTIONS: Final[dict[str, Any]] = {
     "repeats": Repeats,
     "epochs": Annotated[int | None, typer.Option("--epochs", min=1, metavar="N", help="Epochs of every trial.")],
     "batch": Annotated[int | None, typer.Option("--batch", min=1, metavar="N", help="Samples per step.")],
+    "samples": Annotated[int | None, typer.Option("--samples", min=1, metavar="N", help="Training samples at most; fewer are quicker.")],
     "target": Annotated[float | None, typer.Option("--target", metavar="A", help="Accuracy that is waited for, above 0 and below 1.")],
     "layer": Annotated[str | None, typer.Option("--layer", metavar="NAME", help="Layer of the stack at hand that varies; else its last.")],
     "data": Annotated[
@@ -32,7 +34,19 @@ OPTIONS: Final[dict[str, Any]] = {
     "json": Json,
 }
 ALWAYS: Final = ("quick", "repeats", "name", "quiet", "json")
+PASSING: Final = ("hours", "trials", "quiet", "json")
 SWITCHES: Final = ("quick", "even_if_busy", "quiet", "json")
+
+
+def command_of(verb: str, given: Mapping[str, Any]) -> str:
+    """With which the same is asked again, of all that was said: not how much of it in one go, nor how it is shown."""
+    words = ["laminar", "experiment", verb]
+    for option, value in given.items():
+        if value not in (None, False) and option not in PASSING:
+            info = OPTIONS[option].__metadata__[0]
+            flag = next(one for one in (info.default, *(info.param_decls or ())) if str(one).startswith("--"))
+            words += [flag] if value is True else [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+    return shlex.join(words)
 
 
 def verb_of(name: str) -> Callable[..., None]:
@@ -42,7 +56,7 @@ def verb_of(name: str) -> Callable[..., None]:
     def run(**given: Any) -> None:
         from laminar.cli.experiment_ask import ask
 
-        ask(name, **given)
+        ask(name, **given, command=command_of(name, given))
 
     run.__annotations__ = {option: OPTIONS[option] for option in shown}
     parameters = [

@@ -7,6 +7,8 @@ and the rest goes on: the exit code is 0 with a warning, and 6 if all failed.
 
 from __future__ import annotations
 
+import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -51,7 +53,12 @@ def run(
     sweep = read_sweep(file)
     project = open_project((file.resolve().parent / sweep.stack) if sweep.stack is not None else None)
     sweep = with_options(sweep, repeats=repeats, hours=budget_hours, trials=budget_trials, even_if_busy=even_if_busy)
-    carry_out(sweep, project.need_file(), project.open_store(), quick=quick, yes=yes, on=on, at_once=at_once, quiet=quiet, json=json)
+    words = ["laminar", "experiment", "run", os.path.relpath(file.resolve(), project.root)]
+    for flag, value in (("--quick", quick), ("--repeats", repeats), ("--yes", yes), ("--even-if-busy", even_if_busy), ("--on", on)):
+        words += [flag] if value is True else [flag, str(value)] if value else []
+    again = shlex.join(words)
+    stack, store = project.need_file(), project.open_store()
+    carry_out(sweep, stack, store, quick=quick, yes=yes, on=on, at_once=at_once, quiet=quiet, json=json, command=again)
 
 
 def with_options(sweep: Sweep, *, repeats: int | None, hours: float | None, trials: int | None, even_if_busy: bool) -> Sweep:
@@ -76,14 +83,15 @@ def carry_out(
     at_once: int | None = None,
     quiet: bool = False,
     json: bool = False,
+    command: str = "",
 ) -> Summary:
-    """Run it with progress, and show what came of it: the same for sweep files and for ready-made experiments."""
+    """Run it with progress, and show what came of it."""
     from laminar.cli.build import sigterm_as_ctrl_c
     from laminar.experiments.prepare import prepare
     from laminar.experiments.run import all_failed, default_at_once
     from laminar.experiments.run import run as run_trials
 
-    prepared = prepare(sweep, file, store, quick=quick, yes=yes)
+    prepared = prepare(sweep, file, store, quick=quick, yes=yes, command=command)
     described = prepared.description
     side_by_side = at_once or default_at_once(described, on)
     try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from laminar.cli.output import number, remark, say, seconds, table
-from laminar.core.figures import many
 from laminar.experiments.results import Figure, Row, Summary
+from laminar.experiments.words import plain
 
 NOISE, FEW = "≈", "?"
+WAITING = 20  # variants without a trial that have a line each; of more only the number is told
 
 
 def show_summary(summary: Summary) -> None:
@@ -20,14 +21,26 @@ def show_summary(summary: Summary) -> None:
     if summary.measures:
         columns = ["variant", "n"]
         for measure in summary.measures:
-            columns += [measure, f"{measure} %"] + ([f"{measure} published"] if _published(summary, measure) else [])
-        rows = [[row.label + (" *" if row.benchmark else ""), _counted(row), *_cells(summary, row)] for row in summary.rows]
+            percent = [f"{measure} %"] if len(summary.rows) > 1 else []  # one alone is always 100
+            columns += [measure, *percent, *([f"{measure} published"] if _published(summary, measure) else [])]
+        shown = [row for row in summary.rows if row.counted or row.failed or row.stopped or row.benchmark]
+        waiting = len(summary.rows) - len(shown)
+        if waiting <= WAITING:
+            shown = list(summary.rows)
+        rows = [[row.label + (" *" if row.benchmark else ""), _counted(row), *_cells(summary, row)] for row in shown]
         table("", columns, rows, right=columns[1:])
+        if waiting > WAITING:
+            say(f"and {waiting:,} variants of which no trial has been run yet")
         say(_legend(summary))
+    for extra in summary.tables:
+        rows = [[plain(row[name]) for name in extra.columns] for row in extra.rows]
+        table(extra.title, extra.columns, rows, right=extra.columns[1:])
     for one in summary.statements:
         say(f"{one.verdict}: {one.text} ({one.words})")
     for note in summary.notes:
         say(f"note: {note}")
+    if summary.study:
+        say(f"published: {summary.study}")
     for failure in summary.failures[:10]:
         remark(f"failed: {failure.label}, repeat {failure.repeat}: {failure.code}: {failure.message}")
     if len(summary.failures) > 10:
@@ -47,19 +60,32 @@ def _cells(summary: Summary, row: Row) -> list[str]:
     cells = []
     for measure in summary.measures:
         figure = row.figures.get(measure)
-        cells += [number(figure.median) if figure else "-", relative(figure)]
+        alone = len(summary.rows) == 1
+        cells += [_median(figure, spread=alone), *([] if alone else [relative(figure)])]
         if _published(summary, measure):
             known = figure is not None and figure.published is not None
             cells.append(f"{number(figure.published)}{' %' if figure.published_percent else ''}" if known and figure else "-")
     return cells
 
 
-def relative(figure: Figure | None) -> str:
-    """`110.3 [104.2, 117.5]`, with a mark where that is no more than noise; a difference where ratios say nothing."""
+def _median(figure: Figure | None, *, spread: bool) -> str:
     if figure is None:
         return "-"
+    return number(figure.median) + (f" ({number(figure.least)} to {number(figure.most)})" if spread and figure.n > 1 else "")
+
+
+def relative(figure: Figure | None) -> str:
+    """`110.3 [104.2, 117.5]`, with a mark where that is no more than noise; a difference where ratios say nothing.
+
+    Of the benchmark its own spread: `100 (98.1 to 103.2)`.
+    """
+    if figure is None:
+        return "-"
+    if figure.verdict == "benchmark" and figure.percent is not None:
+        least, most = (_percent(100 * end / figure.median) for end in (figure.least, figure.most))
+        return "100" + (f" ({least} to {most})" if figure.n > 1 else "")
     if figure.verdict == "benchmark":
-        return "100" if figure.percent is not None else "0"
+        return "0" + (f" ({figure.least - figure.median:+.4f} to {figure.most - figure.median:+.4f})" if figure.n > 1 else "")
     mark = {"inside the noise": f" {NOISE}", "too few repeats": f" {FEW}"}.get(figure.verdict, "")
     if figure.percent is not None:
         between = figure.percent_interval
@@ -80,7 +106,10 @@ def _legend(summary: Summary) -> str:
     levels = [f.percent_interval.level for f in figures if f.percent_interval] + [
         f.difference_interval.level for f in figures if f.difference_interval and not f.percent_interval
     ]
-    said = [f"* the benchmark, 100 %: {summary.benchmark}"]
+    said = [f"* the benchmark, 100 %: {summary.benchmark}"] if len(summary.rows) > 1 else []
+    said += ["medians"] + (
+        ["in parentheses its spread, from the least to the most"] if any(f.n > 1 for f in figures if f.verdict == "benchmark") else []
+    )
     if levels:
         low, high = min(levels), max(levels)
         said.append(f"in brackets intervals at {low:.0%}" + (f" to {high:.0%}" if round(high - low, 2) else ""))
@@ -89,8 +118,3 @@ def _legend(summary: Summary) -> str:
     if any(f.verdict == "too few repeats" for f in figures):
         said.append(f"{FEW} too few repeats to tell")
     return "; ".join(said)
-
-
-def outcome(summary: Summary) -> str:
-    """One line for `list`."""
-    return f"{summary.done}/{summary.planned}" + (f", {many(len(summary.failures), 'failure')}" if summary.failures else "")

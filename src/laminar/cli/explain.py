@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import Json, print_json, say, table
-from laminar.cli.strategy_options import Compress, Elastic, Strategy, Workers, choose
+from laminar.cli.strategy_options import Compress, Elastic, Evaluator, Strategy, Workers, choose
 from laminar.core import digest
 from laminar.stack.explain import explain, other_strategy
 from laminar.stack.project import open_project
@@ -21,10 +21,11 @@ def run(
     workers: Workers = None,
     elastic: Elastic = None,
     compress: Compress = None,
+    evaluator: Evaluator = False,
     json: Json = False,
 ) -> None:
     project = open_project()
-    file = choose(project.need_file(), strategy, workers, elastic, compress)
+    file = choose(project.need_file(), strategy, workers, elastic, compress, evaluator)
     found = explain(file, project.look_at_store(), layer)
     if json:
         print_json(found.to_json())

@@ -31,7 +31,9 @@ def run(
     json: Json = False,
 ) -> None:
     from laminar.cli.kernel_params import ending_at_once, given
+    from laminar.kernels.circuit.native_phases import NativePhases
     from laminar.kernels.compile.bench import benched
+    from laminar.kernels.compile.native import compiled, waits
     from laminar.kernels.open_file import need_extra, open_kernel
 
     need_extra()
@@ -39,9 +41,12 @@ def run(
     words = given(kernel, param or [])
     values, count = _sizes(kernel, words.values, instances, file.name)
     split = _Split(kernel, values, count, threads)
+    code = NativePhases if waits(kernel) else compiled
     try:
         with ending_at_once():
-            found = benched(kernel, words.values, values, count, threads=threads, rounds=rounds, file=file.name, others=split.ways)
+            found = benched(
+                kernel, words.values, values, count, threads=threads, rounds=rounds, file=file.name, others=split.ways, made=code
+            )
     except MemoryError as error:
         raise LaminarError("L702", f"{file.name}: {count:,} instances: {error}", hint="fewer instances, or smaller values") from None
     found["guesses"] = split.account.to_json() if split.account is not None else None
@@ -73,9 +78,9 @@ class _Split:
         from laminar.kernels.circuit.guess import Odds
         from laminar.kernels.circuit.native_call import call
         from laminar.kernels.circuit.run import run_circuit
+        from laminar.kernels.compile.native import waits
 
-        circuit = build(self._kernel)
-        if self._threads < 2 or len(circuit.functions) < 2:
+        if self._threads < 2 or waits(self._kernel) or len((circuit := build(self._kernel)).functions) < 2:
             return {}
         pairs, odds = Pairs(circuit), Odds()
         named = {one.name: array for one, array in zip(self._kernel.arrays, arrays, strict=True)}

@@ -7,11 +7,11 @@ written into laminar.toml as it stands. `laminar plan check` holds earlier predi
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from laminar.train.job import Job
 
 
+EARLY: Final = 5.0  # seconds after which the best plan so far is told, and then again
+
+
 def run(
     layer: Annotated[str, typer.Argument(metavar="LAYER", help="A layer of the stack.")],
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="At most so many; as many as there are cores otherwise.")] = None,
@@ -44,7 +47,7 @@ def run(
     same: Annotated[bool, typer.Option("--same-result", help="Only strategies that learn what one process learns.")] = False,
     top: Annotated[int, typer.Option("--top", min=1, help="Plans to show.")] = 10,
     budget: Annotated[
-        float, typer.Option("--budget", metavar="SECONDS", help="Time for the search: what there is no time for is left out.")
+        float, typer.Option("--budget", metavar="SECONDS", help="Time for measuring and searching: what there is no time for is left out.")
     ] = 60.0,
     seed: Annotated[int, typer.Option("--seed", help="Of the search.")] = 0,
     explain: Annotated[
@@ -93,7 +96,7 @@ def run(
 
             calibrate(ledger, min(workers or 2, os.cpu_count() or 1), tell=tell, even_if_busy=even_if_busy)
         profile = held.enter_context(Profile.open(job, tell=tell, even_if_busy=even_if_busy, again=measure_again))
-        planned = plan_job(job, profile, ledger, wishes, tell=tell)
+        planned = plan_job(job, profile, ledger, wishes, tell=tell, hear=_so_far(quiet=quiet))
         plans = planned.found.plans
         shown = plans[:top]
         measured: dict[int, float] = {}
@@ -108,13 +111,13 @@ def run(
                 failed.append(f"plan {i + 1}, {plan.kind}, could not be run: {error.message}")
                 continue
             if tried is not None:
-                measured[i] = tried.seconds
+                measured[i] = tried
         planned = replace(planned, notes=(*planned.notes, *remarks, *failed))
         turns = planned.turns()
     if number > len(plans) or (explain and max(explain) > len(plans)):
         wanted = max(number, *(explain or (1,)))
         raise LaminarError("L008", f"there is no plan {wanted}: there are {len(plans)}", hint=f"laminar plan {layer} --top 100 lists them")
-    _write(plans, number, trace, svg)
+    _write(planned, number, trace, svg)
     planned = _kept(store, file.spec.stack.name, layer, planned, measured, turns)
     if json:
         print_json(_json(planned, shown, measured, explain))
@@ -123,7 +126,23 @@ def run(
     for turn in turns:
         say(f"with {turn.what}, {turn.winner} would be faster")
     if explain:
-        _explain(plans[explain[0] - 1], plans[explain[1] - 1])
+        _explain(*(_drawn(planned, one) for one in explain))
+
+
+def _so_far(*, quiet: bool) -> Callable[[Plan, float], None]:
+    """Says now and then which plan is the best until now, where the answer is long in coming."""
+    last = 0.0
+
+    def hear(plan: Plan, spent: float) -> None:
+        nonlocal last
+        if spent - last < EARLY or quiet:
+            return
+        from laminar.plan.explain import seconds
+
+        last = spent
+        remark(f"so far: {plan.name}, {seconds(plan.step_seconds)} a step, {duration(plan.seconds_to_target)} to the target")
+
+    return hear
 
 
 def _kept(store: Store, stack: str, layer: str, planned: Planned, measured: dict[int, float], turns: Sequence[Turn]) -> Planned:
@@ -191,7 +210,7 @@ def _json(planned: Planned, shown: list[Plan], measured: dict[int, float], expla
         "explain": None,
     }
     if explain:
-        first, second = (found.plans[i - 1] for i in explain)
+        first, second = (_drawn(planned, i) for i in explain)
         told["explain"] = {
             "paths": [[{"what": what, "seconds": spent} for what, spent in path(plan)] for plan in (first, second)],
             "differences": [{"what": one.what, "first": one.first, "second": one.second} for one in differences(first, second)],
@@ -246,6 +265,14 @@ def _show(layer: str, planned: Planned, shown: list[Plan], measured: dict[int, f
         remark(f"{found.left_out} plans were left out: there was no more time; --budget gives it")
 
 
+def _drawn(planned: Planned, number: int) -> Plan:
+    """With its timeline, where it has one."""
+    from laminar.plan.explain import with_timeline
+
+    plan = planned.found.plans[number - 1]
+    return with_timeline(planned.found.plans, number, planned.pricer) if plan.drawn else plan
+
+
 def _explain(first: Plan, second: Plan) -> None:
     from laminar.plan.explain import differences, path, seconds
 
@@ -272,7 +299,7 @@ def _refuse_places(**files: Path | None) -> None:
             )
 
 
-def _write(plans: list[Plan], number: int, trace: Path | None, svg: Path | None) -> None:
+def _write(planned: Planned, number: int, trace: Path | None, svg: Path | None) -> None:
     if trace is None and svg is None:
         return
     import json as plain
@@ -282,7 +309,7 @@ def _write(plans: list[Plan], number: int, trace: Path | None, svg: Path | None)
     from laminar.plan.explain import with_timeline
     from laminar.plan.timeline_svg import timeline_svg
 
-    plan = with_timeline(plans, number)
+    plan = with_timeline(planned.found.plans, number, planned.pricer)
     if trace is not None:
         atomic.write_text(trace, plain.dumps(chrome_trace(plan.ran, plan.resources)))
     if svg is not None:

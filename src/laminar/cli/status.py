@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from laminar.cli.output import Json, print_json, say, size, table
-from laminar.cli.strategy_options import Compress, Elastic, Strategy, Workers, choose
+from laminar.cli.strategy_options import Compress, Elastic, Evaluator, Strategy, Workers, choose
 from laminar.core import digest
 from laminar.stack.choose_data import skipping_bad
 from laminar.stack.explain import other_strategy
@@ -23,12 +23,13 @@ def run(
     workers: Workers = None,
     elastic: Elastic = None,
     compress: Compress = None,
+    evaluator: Evaluator = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="As a build with --skip-bad would see it.")] = False,
     json: Json = False,
 ) -> None:
     project = open_project()
     file = skipping_bad(project.need_file()) if skip_bad else project.need_file()
-    file = choose(file, strategy, workers, elastic, compress)
+    file = choose(file, strategy, workers, elastic, compress, evaluator)
     store = project.look_at_store()
     steps = plan(file, store)
     shown = {s.layer.name: store.refs.get(f"{file.spec.stack.name}/{s.layer.name}") for s in steps}

@@ -36,13 +36,18 @@ Compress = Annotated[
     str | None,
     typer.Option("--compress", metavar="NAME[:KEY=VALUE,...]", help="Gradients on their way: none, fp16, int8, topk, dgc or powersgd."),
 ]
+Evaluator = Annotated[
+    bool, typer.Option("--evaluator", help="One more process tests every epoch, while the workers train on. Changes nothing of a layer.")
+]
 
 
-def choose(file: StackFile, strategy: str | None, workers: int | None, elastic: str | None, compress: str | None) -> StackFile:
+def choose(
+    file: StackFile, strategy: str | None, workers: int | None, elastic: str | None, compress: str | None, evaluator: bool = False
+) -> StackFile:
     """The stack as these options have it."""
     if strategy is not None and strategy.partition(":")[0] == AUTO:
         return with_strategy(file, "solo", None)  # what is chosen when a layer is trained learns the same
-    if strategy is None and workers is None and elastic is None and compress is None:
+    if strategy is None and workers is None and elastic is None and compress is None and not evaluator:
         return file
     fewest = None
     if elastic is not None and elastic != ALONE:
@@ -54,7 +59,7 @@ def choose(file: StackFile, strategy: str | None, workers: int | None, elastic: 
                 hint=f"--elastic {min(fewest, most)}:{max(fewest, most)}, without --workers",
             )
         workers = most
-    return with_strategy(file, strategy, workers, elastic=elastic is not None, fewest=fewest, compress=compress)
+    return with_strategy(file, strategy, workers, elastic=elastic is not None, fewest=fewest, compress=compress, evaluator=evaluator)
 
 
 def automatic(strategy: str | None, workers: int | None, **others: object) -> Auto | None:
@@ -67,14 +72,18 @@ def automatic(strategy: str | None, workers: int | None, **others: object) -> Au
                 "L008", f"--{option} with --strategy auto, which chooses for this machine by itself", hint=f"leave --{option} out"
             )
     _, settings = split_words("--strategy", strategy, [AUTO])
-    verify = settings.pop("verify", None)
-    if settings or not (verify is None or isinstance(verify, bool)):
-        found = next(iter(settings), "verify")
+    verify, budget = settings.pop("verify", None), settings.pop("budget", None)
+    good = {"verify": verify is None or isinstance(verify, bool), "budget": budget is None or _seconds(budget)}
+    if wrong := [*settings, *(name for name, right in good.items() if not right)]:
         raise LaminarError(
             "L008",
-            f"--strategy {strategy}: auto has no setting '{found}' of that kind",
-            hint="--strategy auto, auto:verify=true or verify=false",
+            f"--strategy {strategy}: auto has no setting '{wrong[0]}' of that kind",
+            hint="--strategy auto, auto:verify=true or verify=false, auto:budget=60 for so many seconds of planning",
         )
     from laminar.plan.trials.auto import Auto
 
-    return Auto(workers=workers, verify=verify)
+    return Auto(workers=workers, verify=verify, budget=float(budget) if budget is not None else None)
+
+
+def _seconds(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
