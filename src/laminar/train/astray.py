@@ -11,8 +11,10 @@ import torch
 from laminar.core.errors import LaminarError
 from laminar.model.author_errors import raised_at
 from laminar.train.history import History, Untold
+from laminar.train.optimizers import Optimizer
 from laminar.train.schedules import LearningRate
 from laminar.train.snapshot import Run
+from laminar.train.team import blamed
 
 
 @final
@@ -52,11 +54,16 @@ class Astray:
 
     def finite(self, loss: float) -> float:
         if not math.isfinite(loss):
-            raise self.diverged(f"the loss is {loss}")
+            raise self.diverged(f"the loss is {loss}{self._blamed()}")
         return loss
 
     def check_finite(self) -> None:
         """Parameters only: a buffer may well hold an infinity, as masks do."""
         for name, parameter in self.run.optimizer.params.items():
             if not bool(torch.isfinite(parameter).all()):
-                raise self.diverged(f"'{name}' is no longer finite", self.run.progress.step - 1)
+                raise self.diverged(f"'{name}' is no longer finite{self._blamed()}", self.run.progress.step - 1)
+
+    def _blamed(self) -> str:
+        """In a team all suffer from what one has done, and the first to tell need not be the one."""
+        optimizer = self.run.optimizer
+        return "" if isinstance(optimizer, Optimizer) else blamed(optimizer.astray())

@@ -52,6 +52,10 @@ class TeamOptimizer(Protocol):
         """What `residual` gave in each member of the team that was saved, which may have had another size."""
         ...
 
+    def astray(self) -> list[int]:
+        """Ranks of the members whose gradient of the last step was not finite, as far as one can tell: since then nobody's loss is."""
+        ...
+
 
 class Learner(Protocol):
     """What a process does that trains alone."""
@@ -159,6 +163,12 @@ class WholeModel:
 
     def expect(self, rows: int) -> None:
         """Whoever has the whole model need not know of others' rows."""
+
+
+def blamed(ranks: Sequence[int]) -> str:
+    """For a message of something that is not finite: where it came from."""
+    who = " and ".join(f"worker {rank}" for rank in ranks)
+    return f" ({who} gave a gradient that is not finite)" if ranks else ""
 
 
 def own_rows(rows: int, rank: int, size: int) -> slice[int, int]:

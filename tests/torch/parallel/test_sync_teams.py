@@ -324,6 +324,56 @@ def test_a_team_that_breaks_in_the_middle_of_a_test_is_no_failure_of_the_model(t
     segment.close()
 
 
+@pytest.mark.parametrize("link", LINKS)
+def test_whose_gradient_is_not_finite_is_known_to_all(link: str) -> None:
+    """Its loss may be a number all the same, and after the step every member's is none."""
+
+    def member(team: Team) -> tuple[list[int], list[int]]:
+        optimizer = team.optimizer(recipe(optimizer="sgd"), parameters())
+        some_steps(optimizer, team.rank, 0.5, [0])
+        before = optimizer.astray()
+        team.sum([0.0])  # nobody goes on while others look
+        for name, grad in gradients(1, team.rank, 0.5).items():
+            optimizer.params[name].grad = grad * float("nan") if team.rank == 1 and name == "d" else grad
+        optimizer.step(0.1, loss=0.5, epoch=9.0)
+        optimizer.zero_grad()
+        found = optimizer.astray()
+        team.sum([0.0])
+        return before, found
+
+    assert together(link, 3, recipe(optimizer="sgd"), member) == [([], [1])] * 3
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_norm_that_is_not_finite_names_whose_gradient_it_was(link: str) -> None:
+    def member(team: Team) -> str:
+        optimizer = team.optimizer(recipe(clip=1.0), parameters())
+        for name, grad in gradients(0, team.rank, 0.5).items():
+            optimizer.params[name].grad = grad * float("inf") if team.rank == 1 else grad
+        with pytest.raises(LaminarError) as caught:
+            optimizer.step(0.1, loss=0.5, epoch=9.0)
+        team.sum([0.0])
+        return caught.value.message
+
+    for said in together(link, 2, recipe(clip=1.0), member):
+        assert said.endswith("(worker 1 gave a gradient that is not finite)")
+
+
+def test_a_loss_that_is_not_finite_names_whose_gradient_made_it_so(tmp_path: Path) -> None:
+    x, y = np.ones((8, 3), dtype=np.float32), np.arange(8) % 2
+    model = nn.Sequential(nn.Linear(3, 2))
+    how = recipe(batch=4, optimizer="sgd")
+    job = Job("layer", model, Dataset(Split(x, y), Split(x, y), ("a", "b")), how, None, tmp_path, tensorboard=False)
+    layout = layout_of(job, 1)
+    segment = Segment.create(layout.total)
+    job.team = SharedTeam(segment, layout, 0)
+    next(model.parameters()).register_hook(lambda grad: grad * float("nan"))
+    with pytest.raises(LaminarError) as caught:
+        train(job)
+    assert caught.value.message.startswith("the loss is nan (worker 0 gave a gradient that is not finite) at step 1 of epoch 0")
+    segment.close()
+
+
 def test_a_port_in_use_is_told() -> None:
     store = serve_store("127.0.0.1", None)
     with pytest.raises(LaminarError) as caught:

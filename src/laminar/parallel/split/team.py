@@ -210,6 +210,10 @@ class SplitOptimizer:
     def load_residual(self, members: Sequence[Mapping[str, Tensor]]) -> None:
         """Nothing is kept back."""
 
+    def astray(self) -> list[int]:
+        """Members have parts of one model: what is wrong in one came from another before there was a gradient."""
+        return []
+
 
 def tensor_named(name: str) -> str:
     """The model's tensor that one of the optimizer's belongs to: `mean/features.0.weight`."""

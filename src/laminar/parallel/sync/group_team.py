@@ -21,10 +21,11 @@ from laminar.parallel.sync.small_gradients import SmallGradients, rule_behind
 from laminar.parallel.waited import WAITED
 from laminar.train.optimizers import Optimizer
 from laminar.train.recipe import Recipe
-from laminar.train.team import NOTHING, Step, WholeModel
+from laminar.train.team import NOTHING, Step, WholeModel, blamed
 
 LOSS, WISH = 0, 1
 HEAD: Final = 2  # then: bytes of each member's packet, for each parameter whether it has a gradient, and now and then who was busy how long
+# Without packets there is 1 for a member whose gradient is not finite: once they are summed up, nobody could tell whose it was.
 
 
 @final
@@ -83,6 +84,7 @@ class GroupOptimizer:
         self._optimizer = Optimizer(rule, self.params)
         self.buckets = Buckets(self.params, group.start_sum) if self._small is None else None
         self.dense_bytes: int | None = group.size * sum(p.nbytes for p in self._list)
+        self._astray: list[int] = []
         for parameter in self._list:
             group.from_first(parameter.data)
 
@@ -96,7 +98,8 @@ class GroupOptimizer:
         times = [] if busy is None else [busy if member == rank else 0.0 for member in range(size)]
         told = [loss, wish if not rank else NOTHING, *([0.0] * size), *(float(g is not None) for g in grads), *times]
         if self.buckets is not None:
-            heard = self._sum(self.buckets, told)
+            heard = self._sum(self.buckets, grads, told)
+            self._astray = [member for member, wrong in enumerate(heard[HEAD : HEAD + size]) if wrong]
             sums, sent = self.buckets.views, self.dense_bytes or 0
         else:
             assert self._small is not None
@@ -109,12 +112,15 @@ class GroupOptimizer:
         if self._clip is not None:
             norm = float(nn.utils.clip_grad_norm_(self._list, self._clip))
             if not math.isfinite(norm):
-                raise LaminarError("L601", f"the norm of the gradients is {norm}", hint="lower lr in train")
+                raise LaminarError("L601", f"the norm of the gradients is {norm}{blamed(self._astray)}", hint="lower lr in train")
         self._optimizer.step(lr)
         return Step(heard[LOSS], int(heard[WISH]), sent, heard[behind:])
 
-    def _sum(self, buckets: Buckets, told: Sequence[float]) -> list[float]:
+    def _sum(self, buckets: Buckets, grads: Sequence[Tensor | None], told: list[float]) -> list[float]:
         buckets.flush()
+        own = [grad for grad in grads if grad is not None]
+        if own and not math.isfinite(float(torch.stack(torch._foreach_norm(own)).sum())):  # while the buckets travel
+            told[HEAD + self._group.rank] = 1.0
         heard = torch.tensor(told, dtype=torch.float64)
         sending = self._group.start_sum(heard)
         buckets.wait()
@@ -158,6 +164,9 @@ class GroupOptimizer:
     def load_residual(self, members: Sequence[Mapping[str, Tensor]]) -> None:
         if self._small is not None:
             self._small.load(members, self._group.rank)
+
+    def astray(self) -> list[int]:
+        return self._astray
 
 
 def _as_tensor(data: bytes | memoryview) -> Tensor:

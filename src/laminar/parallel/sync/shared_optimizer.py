@@ -23,7 +23,7 @@ from laminar.parallel.sync.parts import Part, Range, cut_by_piece, ranges_of
 from laminar.parallel.sync.small_gradients import SmallGradients, rule_behind
 from laminar.train.optimizers import refuse_other_state, slots_of, update_rule
 from laminar.train.recipe import Recipe
-from laminar.train.team import NOTHING, Step
+from laminar.train.team import NOTHING, Step, blamed
 
 BY_TENSOR: Final = ("lars", "lamb")
 
@@ -150,7 +150,7 @@ class SharedOptimizer:
         self._meeting.meet()
         norm = math.sqrt(sum(self._sums[NORM::SUMS]))
         if not math.isfinite(norm):
-            raise LaminarError("L601", f"the norm of the gradients is {norm}", hint="lower lr in train")
+            raise LaminarError("L601", f"the norm of the gradients is {norm}{blamed(self.astray())}", hint="lower lr in train")
         if norm > clip and total:
             torch._foreach_mul_(total, clip / (norm + 1e-6))
 
@@ -191,6 +191,10 @@ class SharedOptimizer:
     def load_residual(self, members: Sequence[Mapping[str, Tensor]]) -> None:
         if self._small is not None:
             self._small.load(members, self._meeting.rank)
+
+    def astray(self) -> list[int]:
+        # A gradient lies there until its member writes the next one, which nobody does whose loss is not finite.
+        return [rank for rank, grads in enumerate(self._grads) if not bool(torch.isfinite(grads).all())]
 
 
 def _view(row: Tensor, piece: Piece) -> Tensor:
