@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from laminar import __version__
+from laminar.core.memory import available
 
 
 def facts() -> dict[str, Any]:
@@ -22,7 +23,7 @@ def facts() -> dict[str, Any]:
         "torch": version_of("torch"),
         "executable": sys.executable,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        "memory": memory(),
+        "memory": available(),
         "time": time.time(),
     }
 
@@ -31,13 +32,4 @@ def version_of(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:
-        return None
-
-
-def memory() -> int | None:
-    """Bytes that are free or can be made so; None where the system does not tell."""
-    try:
-        with open("/proc/meminfo") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
         return None

@@ -23,11 +23,11 @@ import numpy as np
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, nowhere
+from laminar.core.memory import available
 from laminar.core.nearest import did_you_mean
 from laminar.data.dataset import Array
 from laminar.data.formats.content import arrays_digest
 from laminar.data.formats.npz import read_npz
-from laminar.launch.facts import memory
 from laminar.launch.fed_rows import Rows, Wrong, different, pack
 from laminar.launch.on_cluster import OnCluster
 from laminar.launch.shipment import MOST
@@ -68,7 +68,7 @@ def feed(
     names = [features] if isinstance(features, str) else list(features)
     chosen, columns = _rdd(rows, names, label)
     parts = chosen.mapPartitions(functools.partial(_packed, features=columns, label=label if columns else None))
-    most = limit if limit is not None else min(MOST, (memory() or 2 * MOST) // 2)
+    most = limit if limit is not None else min(MOST, (available() or 2 * MOST) // 2)
     arrays = gathered(parts.toLocalIterator(prefetchPartitions=True), ", ".join(names), labels, most)
     path, found = Path(into), arrays_digest(arrays)
     changed = not path.exists() or _digest_of(path) != found

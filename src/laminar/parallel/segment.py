@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from laminar.core.errors import LaminarError
+from laminar.core.memory import available
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,7 +48,7 @@ class Segment:
     def create(cls, size: int) -> Segment:
         """L607 where there is no room: it is taken now, not when a page is first written, which would kill the writer."""
         size = max(size, mmap.PAGESIZE)
-        there = _available()
+        there = available()
         if there is not None and size > there:  # the system would take pages for it until it had to kill somebody
             raise _too_little(size, f"{there:,} are free")
         fd = _anonymous_file()
@@ -90,15 +91,6 @@ def _too_little(size: int, why: str) -> LaminarError:
         f"the workers need {size:,} bytes of shared memory, and there are fewer: {why}",
         hint="use fewer workers, a smaller model, or give the machine (or container) more memory",
     )
-
-
-def _available() -> int | None:
-    """Bytes of memory that are free or can be made so; None where the system does not tell."""
-    try:
-        with open("/proc/meminfo") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
-        return None
 
 
 def _anonymous_file() -> int:

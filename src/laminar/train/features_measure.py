@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laminar.core import atomic
+from laminar.core.memory import available
 from laminar.data.dataset import as_float
 
 PROBE_BYTES: Final = 4 << 20
@@ -58,9 +59,5 @@ def gather_seconds(rows: NDArray[Any], repeat: int = 3) -> float:
 
 def fits_in_memory(size: int) -> bool:
     """Would `size` bytes of rows stay in the page cache? Half of what is available now is taken as an answer."""
-    try:
-        with open("/proc/meminfo") as file:
-            available = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError, IndexError):
-        return size < 1 << 30
-    return size < available // 2
+    room = available()
+    return size < 1 << 30 if room is None else size < room // 2

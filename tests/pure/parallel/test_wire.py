@@ -299,7 +299,14 @@ def test_a_port_that_is_taken_is_told() -> None:
     Hub(first.address, TOKEN, payload_limit=LIMIT).close()  # and free again
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:65536", "203.0.113.7:7100", "nowhere.invalid:7100", "unix:/nowhere/at/all"])
+def test_a_port_that_cannot_be_is_no_matter_of_the_host() -> None:
+    """Servers take one port after the other, and the last may be above all there are."""
+    with pytest.raises(LaminarError, match="no ports above 65535") as caught:
+        Hub("127.0.0.1:65536", TOKEN, payload_limit=LIMIT)
+    assert caught.value.code == "L405" and "another port" in caught.value.hint
+
+
+@pytest.mark.parametrize("address", ["203.0.113.7:7100", "nowhere.invalid:7100", "unix:/nowhere/at/all"])
 def test_an_address_that_is_none_of_this_machine_is_told(address: str) -> None:
     with pytest.raises(LaminarError, match="cannot listen on") as caught:
         Hub(address, TOKEN, payload_limit=LIMIT)

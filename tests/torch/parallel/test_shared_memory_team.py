@@ -230,3 +230,12 @@ def test_too_little_memory_is_told() -> None:
     with pytest.raises(LaminarError) as caught:
         Segment.create(1 << 60)
     assert caught.value.code == "L607"
+
+
+def test_what_a_container_may_not_have_is_told_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages would be taken until the system killed the process."""
+    monkeypatch.setattr("laminar.parallel.segment.available", lambda: 1 << 20)
+    with pytest.raises(LaminarError, match="1,048,576 are free") as caught:
+        Segment.create((1 << 20) + 1)
+    assert caught.value.code == "L607" and caught.value.exit_code == 2
+    Segment.create(1 << 20).close()

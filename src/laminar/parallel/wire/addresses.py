@@ -47,11 +47,13 @@ def listen(address: str) -> socket.socket:
     except (OSError, OverflowError) as error:  # the latter: of a port above 65535
         made.close()
         taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        too_high = isinstance(error, OverflowError)
+        what = "it is in use" if taken else "there are no ports above 65535" if too_high else getattr(error, "strerror", None) or error
         raise LaminarError(
             "L405",
-            f"cannot listen on {address}: {'it is in use' if taken else getattr(error, 'strerror', None) or error}",
+            f"cannot listen on {address}: {what}",
             hint="choose another port, or leave port out of strategy: then a free one is taken"
-            if taken
+            if taken or too_high
             else "choose a host of this machine",
         ) from error
     made.setblocking(False)

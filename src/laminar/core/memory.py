@@ -1,0 +1,47 @@
+"""Memory that can still be had: by the machine's account, and by that of the container (or systemd slice) that this process is in.
+
+Whoever takes more than a machine has is refused, or made to wait. Whoever takes more than a control group may have is killed without a
+word: so the groups' limits are asked for, too. Of both versions, and of all groups above, since the narrowest decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+# For each version: where groups are, the limit, what is used, and of that what the system would give up for others.
+_V1: Final = ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_V2: Final = ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")
+
+
+def available(root: Path = Path("/")) -> int | None:
+    """Bytes that are free or can be made so; None where the system does not tell."""
+    found = [*_of_groups(root)]
+    with contextlib.suppress(OSError, StopIteration, ValueError), (root / "proc/meminfo").open() as file:
+        found.append(next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable")))
+    return min(found, default=None)
+
+
+def _of_groups(root: Path) -> Iterator[int]:
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:  # not Linux
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        place, *names = _V1 if controllers else _V2
+        top, group = root / place, Path(path.lstrip("/"))
+        # In a container the path may be one outside, and its own group is at the top.
+        for folder in dict.fromkeys([top / group, *(top / above for above in group.parents), top]):
+            with contextlib.suppress(OSError, ValueError):  # no such group, or no limit: "max"
+                yield _left(folder, *names)
+
+
+def _left(folder: Path, limit: str, used: str, reclaimable: str) -> int:
+    most, now = int((folder / limit).read_text()), int((folder / used).read_text())
+    stat = dict(line.split(" ", 1) for line in (folder / "memory.stat").read_text().splitlines())
+    return max(0, most - now + int(stat.get(reclaimable, 0)))

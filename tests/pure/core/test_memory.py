@@ -1,0 +1,58 @@
+"""What can still be had: the machine's memory, or what its container leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from laminar.core.memory import available
+
+MACHINE = 8 << 30
+
+
+def machine(root: Path, groups: str, files: dict[str, str]) -> Path:
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable: {MACHINE >> 10} kB\n")
+    (root / "proc/self/cgroup").write_text(groups)
+    for name, text in files.items():
+        (root / "sys/fs/cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "sys/fs/cgroup" / name).write_text(text)
+    return root
+
+
+def group(folder: str, most: str, used: int, reclaimable: int) -> dict[str, str]:
+    stat = f"anon 1\ninactive_file {reclaimable}\n"
+    return {f"{folder}memory.max": most, f"{folder}memory.current": str(used), f"{folder}memory.stat": stat}
+
+
+def test_without_a_limit_it_is_what_the_machine_has(tmp_path: Path) -> None:
+    assert available(machine(tmp_path, "0::/a\n", group("a/", "max\n", 5, 5))) == MACHINE
+
+
+def test_a_container_may_have_less(tmp_path: Path) -> None:
+    """What the files it has read take is given up for others."""
+    assert available(machine(tmp_path, "0::/\n", group("", "1000\n", 700, 200))) == 500
+
+
+def test_the_narrowest_group_decides_also_one_above(tmp_path: Path) -> None:
+    files = group("a/", "1000", 900, 0) | group("a/b/", "5000", 0, 0)
+    assert available(machine(tmp_path, "0::/a/b\n", files)) == 100
+
+
+@pytest.mark.parametrize("path", ["/docker/0f3e", "/"])  # the first: as seen from outside of the container
+def test_the_older_kind_of_groups(tmp_path: Path, path: str) -> None:
+    files = {
+        "memory/memory.limit_in_bytes": "4096\n",
+        "memory/memory.usage_in_bytes": "96\n",
+        "memory/memory.stat": "cache 1\ntotal_inactive_file 0\n",
+    }
+    assert available(machine(tmp_path, f"5:cpu,cpuacct:/\n4:memory:{path}\n0::/\n", files)) == 4000
+
+
+def test_a_full_group_has_nothing(tmp_path: Path) -> None:
+    assert available(machine(tmp_path, "0::/\n", group("", "1000", 1200, 0))) == 0
+
+
+def test_a_system_that_does_not_tell(tmp_path: Path) -> None:
+    assert available(tmp_path) is None
