@@ -7,16 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 import torch
 from apart_bench import Bench, Peer, plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
+from laminar.data.dataset import Dataset, Split
 from laminar.parallel.apart.decisions import INTERRUPTED
 from laminar.parallel.apart.messages import Alive, Ask, Chief, Fetch, Finished, Push, Refused, Round, Taken, Unit
+from laminar.parallel.apart.progress import Told
 from laminar.parallel.apart.server import SNAPSHOT_SECONDS, STALL_SECONDS
 from laminar.parallel.apart.work import Task
+from laminar.train.job import Job
+from laminar.train.recipe import Recipe
 from laminar.train.strategies import AnyStrategy, Averaging, Downpour, Quorum
 
 Make = Callable[..., Bench]
@@ -293,6 +299,33 @@ def test_who_waited_long_for_work_is_not_dropped_when_it_comes(make: Make) -> No
     assert isinstance(b.task(), Unit)
     bench.turn(4.0)
     assert bench.said("lost") == []
+
+
+def test_a_server_beside_the_first_tells_its_bytes_also_at_the_end(tmp_path: Path) -> None:
+    """Else what is shown as sent would be that of one shard."""
+    made = plan(Downpour(workers=1, shards=2))
+    bench = Bench(tmp_path / "b", msgspec.structs.replace(made, shards=[{"v": (4,)}, {"w": (4,)}]), shard=1)
+    bench.peer("0")
+    bench.turn(0.3)
+    (before,) = bench.said("bytes")
+    assert all(count > 0 for count in before)
+    bench.turn(0.3)
+    assert len(bench.said("bytes")) == 1, "nothing new"
+    bench.chief(Chief(keep=True))
+    received, _ = bench.said("bytes")[-1]
+    assert received > before[0], "told by the time of the answer"
+    bench.close()
+
+
+def test_bytes_of_all_servers_are_shown(tmp_path: Path) -> None:
+    x, y = np.zeros((8, 3), dtype=np.float32), np.arange(8) % 2
+    how = Recipe(epochs=1, strategy=Downpour(workers=2, shards=3))
+    job = Job("layer", nn.Linear(3, 2), Dataset(Split(x, y), Split(x, y), ("a", "b")), how, None, tmp_path, tensorboard=False)
+    told = Told(job, plan(Downpour(workers=2)), tmp_path)
+    assert told.team == {}
+    told.first = {"workers": 2, "bytes": 30, "bytes_in": 10, "bytes_out": 20}
+    told.others = {1: (1, 2), 2: (100, 200)}
+    assert told.team == {"workers": 2, "bytes": 333, "bytes_in": 111, "bytes_out": 222}
 
 
 def test_a_server_that_only_holds_parameters_drops_nobody(tmp_path: Path) -> None:

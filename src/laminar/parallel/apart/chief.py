@@ -220,6 +220,8 @@ class _Chief:
                     self.unsaid.add(said.member.rank)
             case {"steps": _}:
                 told.steps(event)
+            case {"bytes": [received, sent]}:
+                told.others[said.member.rank] = received, sent
             case {"epoch": epoch}:
                 waiting = [one["epoch"] for one in self.to_judge] + ([self.judging[0]["epoch"]] if self.judging is not None else [])
                 if epoch <= told.judged:
@@ -388,6 +390,7 @@ class _Chief:
         at.metrics = {**at.metrics, "samples_per_second": at.samples / max(at.fit_seconds, 1e-9)}
         for shard in range(len(self.plan.shards)):
             self._patiently(lambda shard=shard: self.judge.say(shard, Chief(keep=True)))  # type: ignore[misc]
+        self._hear(0)  # how many bytes it was in the end: told before the answer
         told.save()
         history.tell("end", step=at.step, epoch=at.epoch, why=at.stopped, metrics=at.metrics, seconds=at.seconds, team=told.team)
         notes = list(told.notes)

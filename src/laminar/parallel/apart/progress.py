@@ -38,7 +38,8 @@ class Told:
         self.judged = -1  # the newest epoch that was tested
         self.resumed: int | None = None
         self.events: tuple[int, int] | None = None  # bytes of events.jsonl, and the step that they reach
-        self.team: dict[str, Any] = {}
+        self.first: dict[str, Any] = {}  # figures of the whole run, with the bytes of the first server
+        self.others: dict[int, tuple[int, int]] = {}  # bytes that the other servers have received and sent
         self.history: History | None = None
         self.began = self.tick = job.clock.monotonic()
         self.before = 0.0
@@ -87,11 +88,20 @@ class Told:
 
     # Hearing
 
+    @property
+    def team(self) -> dict[str, Any]:
+        """Figures of the whole run, with the bytes of all servers."""
+        if not self.first or not self.others:
+            return self.first
+        received, sent = (sum(counts) for counts in zip(*self.others.values(), strict=True))
+        more = {"bytes": received + sent, "bytes_in": received, "bytes_out": sent}
+        return self.first | {name: self.first[name] + count for name, count in more.items()}
+
     def steps(self, told: dict[str, Any]) -> None:
         """[step, loss, lr, staleness, worker] of each step since the last time."""
         assert self.history is not None
         at, rows = self.at, told["steps"]
-        self.team = told.get("team", self.team)
+        self.first = told.get("team", self.first)
         last = self.job.recipe.epochs - 1
         for step, loss, lr, staleness, worker in rows:
             if step >= self.next:
@@ -123,7 +133,7 @@ class Told:
         self.judged = found.epoch
         tally = Tally(classes=self.job.data.classes is not None)
         tally.load({"seen": 0, "loss": 0.0, "hits": 0} | found.train)
-        self.team = found.team
+        self.first = found.team
         self.history.epoch(
             epoch=found.epoch,
             epochs=self.job.recipe.epochs,
@@ -132,7 +142,7 @@ class Told:
             test=at.metrics,
             seconds=seconds,
             samples_per_second=samples / max(seconds, 1e-9),
-            team=found.team,
+            team=self.team,
             **({"by": found.by} if found.by else {}),
         )
         if at.best is None or at.metrics["loss"] < at.best:

@@ -3,6 +3,7 @@
 {"steps": [[step, loss, lr, staleness, worker], …], "team": {…}}    since the last time; worker "" where a step has several
 {"epoch": n, "train": {…}, "step", "last", "team", "at"}            all batches of epoch n are behind; told again by a server that restarts
 {"kept": step}                                                      a snapshot has been written, after this step
+{"bytes": [received, sent]}                                         on the wire so far, of a server that is not the first
 {"joined": {…}, "at"}   {"gone": worker}   {"lost": worker, "why"}   {"note": …}
 {"here": true}                                                      nothing to tell, and not dead
 
@@ -36,6 +37,7 @@ class Report:
         self._tallies: dict[int, dict[str, float]] = {}
         self._gone_bytes = [0, 0]  # received, sent: of callers that are gone
         self._base = [0, 0]  # of the server that died
+        self._told_bytes = (0, 0)
         self.due = clock.monotonic() + TELL_SECONDS
         self._spoke = clock.monotonic()
         self._missing: dict[str, int] = {}
@@ -105,6 +107,8 @@ class Report:
         if self._first:
             self._flush_steps()
             self._say({"kept": step})
+        else:
+            self._tell_bytes()
 
     # Telling
 
@@ -112,6 +116,8 @@ class Report:
         if now >= self.due:
             self.due = now + TELL_SECONDS
             self._tell(decisions)
+            if not self._first:
+                self._tell_bytes()
             if now - self._spoke >= HERE_SECONDS:
                 self._say({"here": True})
 
@@ -120,13 +126,18 @@ class Report:
             self._say({"steps": self._steps, "team": self.team(decisions)})
             self._steps = []
 
+    def _tell_bytes(self) -> None:
+        if (found := self._bytes()) != self._told_bytes:
+            self._told_bytes = found
+            self._say({"bytes": list(found)})
+
     def _flush_steps(self) -> None:
         if self._steps:
             self._say({"steps": self._steps})
             self._steps = []
 
     def team(self, decisions: Decisions) -> dict[str, Any]:
-        """Figures of the whole run: bytes on the wire are those of this server and its callers."""
+        """Figures of the whole run: bytes on the wire are those of this server and its callers, and the chief adds the others'."""
         statistics = decisions.aggregator.statistics
         received, sent = self._bytes()
         found: dict[str, Any] = {
