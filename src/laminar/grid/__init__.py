@@ -11,6 +11,7 @@ One server hands out work; nodes fetch it, compute, and bring answers; they neve
     node/            a desktop: its owner first
     describe.py, settings.py, compressor.py     a job as strangers get it, and as the server goes by it
     train.py, commander.py                      the strategy as a build sees it; commands to a server
+    waiting.py, never_sent.py                   what a build says of a run that does not come forward, or loses what it learns
     population/, pricing/                       desktops by the thousand on virtual time; what a strategy would take, for `laminar plan`
 
 Rounds, quorums and ages are decided by parallel/aggregate, as for all strategies; compression is parallel/compress; data is data/.

@@ -14,6 +14,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
 from laminar.grid.commander import Commander
 from laminar.grid.describe import Described, describe, load_version
+from laminar.grid.never_sent import never_sent
 from laminar.grid.server.commands import Begin
 from laminar.grid.waiting import waits_for
 from laminar.stack.open_job import Description
@@ -23,7 +24,7 @@ from laminar.train.history import History
 from laminar.train.job import Job, Trained
 from laminar.train.losses import guessing, loss_name
 from laminar.train.metrics import check_target
-from laminar.train.misgivings import misgivings
+from laminar.train.misgivings import WARNING, misgivings
 from laminar.train.on_grid import Grid
 from laminar.train.recipe import Recipe
 
@@ -78,6 +79,8 @@ class _Watch:
             dtype="float32",
             threads=0,
         )
+        if said := never_sent(settings):
+            self._history.tell("note", why=said)
         first: float | None = None
         while run["state"] in ("open", "paused"):
             self._say_wait(run)
@@ -172,6 +175,8 @@ class _Watch:
         classes = len(job.data.classes) if job.data.classes is not None else None
         guess = guessing(objective, job.data.train.y, job.data.test.y, classes=classes)
         notes = self._notes(run)
+        if said := never_sent(settings):
+            notes.append(WARNING + said)
         if said := misgivings(loss=metrics["loss"], guess=guess, first=first, lr=job.recipe.rate):
             notes.append(said)
         self._history.tell("end", step=run["version"], epoch=job.recipe.epochs, why=run["why"], metrics=metrics, seconds=seconds)

@@ -1,4 +1,4 @@
-"""`laminar grid train` says what it waits for, once each time that changes, and in the events of the run."""
+"""`laminar grid train` says what it waits for, once each time that changes, and what it would lose; and in the events of the run."""
 
 from __future__ import annotations
 
@@ -33,3 +33,16 @@ def test_a_pause_and_the_lack_of_nodes_are_said_once(tmp_path: Path) -> None:
         events = list(read(history))
         assert [event["help"].split()[2] for event in events if event["event"] == "waiting"] == ["join", "resume"]
         assert [event["why"] for event in events if event["event"] == "note"] == ["the run goes on"]
+
+
+def test_what_would_never_be_sent_is_said_at_the_start_and_kept_with_the_layer(tmp_path: Path) -> None:
+    (tmp_path / "laminar.toml").write_text(STACK)
+    with commands(tmp_path) as grid:
+        grid.serve()
+        grid.join("n0")
+        words = ["--rounds", "6", "--workers", "1", "--local-steps", "2", "--replicate", "never", "--compress", "topk:sparsity=0.95"]
+        done = grid.run("grid", "train", "net", *words)
+        assert done.returncode == 0, done.stderr
+        said = "a node answers about 6 times, and in all that it sends at most 30.0% of the values, and the rest is lost: "
+        assert f"net note: {said}sparsity = 0.66 sends each about twice\n" in done.stderr
+        assert f"warning: {said}" in grid.run("show", "net").stdout
