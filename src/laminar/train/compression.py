@@ -86,6 +86,7 @@ class Dgc(CompressSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         """Share of the values that is sent after so many epochs.
 
         While warming up it falls by a whole factor each epoch: for 99.9 % after 4 epochs by 4, so 75, 93.75, 98.4375, 99.6 % are not sent.
+        Where that would be 1, and all would be sent until the last, by the broken one.
         """
         if epoch_progress < 0 or not math.isfinite(epoch_progress):
             raise ValueError(f"epoch_progress is {epoch_progress}, but must be 0 or more")
@@ -93,8 +94,9 @@ class Dgc(CompressSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         epoch = int(epoch_progress)
         if epoch >= self.warmup_epochs:
             return last
-        factor = round(last ** (-1 / (self.warmup_epochs + 1)))
-        return max(last, float(factor) ** -(epoch + 1))
+        exact = math.pow(last, -1 / (self.warmup_epochs + 1))
+        factor: float = exact if exact < 1.5 else float(round(exact))
+        return max(last, 1.0 / math.pow(factor, epoch + 1))
 
 
 class PowerSgd(CompressSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="powersgd"):

@@ -102,6 +102,9 @@ def test_warm_up_is_the_papers() -> None:
     assert Dgc(warmup_epochs=0).ratio(0) == pytest.approx(0.001)
     assert [Dgc(warmup_epochs=2).ratio(epoch) for epoch in range(3)] == pytest.approx([0.1, 0.01, 0.001])
     assert Dgc(sparsity=0).ratio(0) == 1
+    assert [Dgc(sparsity=0.75, warmup_epochs=4).ratio(epoch) for epoch in range(5)] == pytest.approx(
+        [0.758, 0.574, 0.435, 0.330, 0.25], abs=1e-3
+    )
     with pytest.raises(ValueError, match="epoch_progress"):
         Dgc().ratio(-1)
 
