@@ -13,6 +13,7 @@ from test_emulated_mistakes import CASES, N, written
 
 from laminar.kernels.arguments import DTYPES, arguments
 from laminar.kernels.compile.instrumented import WINDOW, Instrumented, instrumented
+from laminar.kernels.compile.regions import Regions
 from laminar.kernels.compile.watch import Watch
 from laminar.kernels.emulate.report import Report
 from laminar.kernels.emulate.run import emulate
@@ -174,6 +175,26 @@ def test_barriers_are_the_emulators() -> None:
         y[i] = t[n - 1 - i];
     }"""
     assert not same(source, x=numbers(8)).findings
+
+
+ROUNDS = """void kernel(int i, int n, const int a[n], int y[n]) {
+    int v = 0;
+    for (int k = 0; k < a[i]; k++) {
+        if (k == 7) break;
+        if (k % 3 == i % 3) continue;
+        if (k > i) v += a[k]; else v -= a[i];
+    }
+    do { v++; if (v > 20) break; if (v % 2) continue; v += a[0]; } while (v < 5);
+    for (int k = 0; k < 3; k++)
+        for (int j = 0; j < k; j++) v += k == j + 1 && a[j] > v || a[k] < 0 ? a[k] : j;
+    y[i] = v;
+}"""
+
+
+def test_what_is_not_counted_follows_from_what_is() -> None:
+    regions = Regions.of(read_kernel(ROUNDS))
+    assert 0 < len(regions.sums) < len(regions.numbers)  # else there is nothing to be seen here
+    same(ROUNDS, a=np.random.default_rng(0).integers(-2, 12, 40).astype("int32"))
 
 
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -79,7 +79,7 @@ class Counters:
     look at, with `record` words for each place of the text."""
 
     regions: Regions
-    places: tuple[Word, ...]
+    places: dict[int, Word]  # of those that are counted
     races: dict[Object, tuple[Literal["once", "few", "owner"], Word]]
     quiet: frozenset[int]
     filled: dict[Object, Word]
@@ -254,7 +254,7 @@ class Body:
 
     def count(self, key: Key) -> None:
         """Those that take part have come here."""
-        if self.counters is None:
+        if self.counters is None or (place := self.counters.places.get(self.counters.regions.numbers[key])) is None:
             return
         code, shape, mask = self.code, self.shape, self.taking_part()
         bits = mask.bits if mask is not None else 0
@@ -273,7 +273,6 @@ class Body:
             scale = 1 if bits & LANES else shape.vectors * shape.width
             many = code.binary("mul", many, number("i64", scale))
             many = many if bits & ROWS else code.binary("mul", many, rows)
-        place = self.counters.places[self.counters.regions.numbers[key]]
         code.store(code.binary("add", code.load("i64", place), many), place)
 
     def row_mask(self, row: int) -> Word | None:

@@ -58,6 +58,7 @@ class Room:
         for name, value in (("records", self.records.ctypes.data), ("parts", parts), ("window", self.window), ("unit", unit)):
             self._words[watch.word(name)] = value
         self.place = ctypes.addressof(self._words)
+        self._regions = watch.regions
         self._own = [(one.ctypes.data, one.nbytes) for one in (*self._met, self.records)]
         self._all = [(one.ctypes.data, one.nbytes) for one in self._filled]
         self._all.append((self.place, ctypes.sizeof(ctypes.c_int64) * watch.word("races")))
@@ -68,7 +69,8 @@ class Room:
 
     @property
     def counters(self) -> list[int]:
-        return list(self._words[self._counters])
+        """How often each region was run."""
+        return self._regions.all(self._words[self._counters])
 
     @property
     def strides(self) -> list[Stride]:

@@ -1,10 +1,12 @@
 """Regions: pieces of a kernel that run from their start to their end, so that one counter tells how often all that is in them was done.
 
-As blocks of the emulator (emulate/writer.py): what is counted is what the tree says, whatever the compiler makes of it.
+As blocks of the emulator (emulate/writer.py): what is counted is what the tree says, whatever the compiler makes of it. Some of them need
+no counter, for those of others tell: whoever comes to a loop, or back to it, is asked for its condition (Knuth, Stevenson, BIT 13, 1973).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -42,12 +44,13 @@ ALL: Key = (0, "all")
 @dataclass
 class Regions:
     """`accesses`: region, place, array and kind of each; `sites`: their numbers, by id. `registers`: reads, writes and bytes by region and
-    line."""
+    line. `sums`: regions that are not counted, and the factors of others that they are the sum of."""
 
     numbers: dict[Key, int] = field(default_factory=dict)
     accesses: list[tuple[int, At, Object, Literal["read", "write", "atomic"]]] = field(default_factory=list)
     sites: dict[int, int] = field(default_factory=dict)
     registers: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    sums: dict[int, dict[int, int]] = field(default_factory=dict)
     _here: int = 0
     _target: Store | None = None
 
@@ -57,6 +60,15 @@ class Regions:
         made._enter(ALL)
         made._block(kernel.body)
         return made
+
+    def all(self, counted: Sequence[int]) -> list[int]:
+        """How often each region was run: what was counted, and what follows from it."""
+
+        def times(region: int) -> int:
+            sums = self.sums.get(region)
+            return counted[region] if sums is None else sum(factor * times(other) for other, factor in sums.items())
+
+        return [times(region) for region in range(len(counted))]
 
     def _enter(self, key: Key) -> None:
         self._here = self.numbers.setdefault(key, len(self.numbers))
@@ -93,6 +105,7 @@ class Regions:
                 self._expression(one.condition)
                 self._within((id(one), "then"), one.then)
                 self._within((id(one), "other"), one.other)
+                self.sums[self.numbers[id(one), "other"]] = {self._here: 1, self.numbers[id(one), "then"]: -1}
             case Loop():
                 here = self._here
                 self._enter((id(one), "test"))
@@ -101,10 +114,18 @@ class Regions:
                 self._within((id(one), "body"), one.body)
                 self._within((id(one), "update"), one.update)
                 self._here = here
+                self._loop_sums(one)
             case Scope():
                 here = self._here
                 self._block(one.body)
                 self._here = here
+
+    def _loop_sums(self, one: Loop) -> None:
+        test, body, update = (self.numbers[id(one), part] for part in ("test", "body", "update"))
+        if not any(narrows(inner) for inner in one.body):
+            self.sums[update] = {body: 1}
+        if not any(narrows(inner) for inner in one.update):
+            self.sums[test] = {update: 1} if one.test_last else {self._here: 1, update: 1}
 
     def _expression(self, one: Expression) -> None:
         match one:

@@ -111,16 +111,16 @@ class Watch:
 
     def counters(self, code: Code, status: Word, present: Word | None = None, *, recorded: bool = False) -> Counters:
         """As a function starts."""
-        places = [code.room("i64") for _ in self.regions.numbers]
-        for place in places:
+        places = {one: code.room("i64") for one in self.regions.numbers.values() if one not in self.regions.sums}
+        for place in places.values():
             code.store(number("i64", 0), place)
         races = {one: (sort, code.load("ptr", self.place(code, status, "races", at))) for at, (one, sort) in enumerate(self.races.items())}
         filled = {one: code.load("ptr", self.place(code, status, "filled", at)) for at, one in enumerate(self.empty)}
         records = code.load("ptr", self.place(code, status, "base")) if recorded else None
-        return Counters(self.regions, tuple(places), races, self.quiet, filled, self.unsure, self.rounds, present, records, self.record)
+        return Counters(self.regions, places, races, self.quiet, filled, self.unsure, self.rounds, present, records, self.record)
 
     def flush(self, code: Code, status: Word, counters: Counters) -> None:
-        for number_, one in enumerate(counters.places):
+        for number_, one in counters.places.items():
             place = self.place(code, status, "counters", number_)
             code.store(code.binary("add", code.load("i64", place), code.load("i64", one)), place)
 
