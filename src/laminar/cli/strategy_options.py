@@ -19,8 +19,8 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         metavar="NAME[:KEY=VALUE,...]",
-        help="How the layers are trained, with settings as in laminar.toml: solo, sync, averaging, downpour, quorum, mesh, pipeline or "
-        "branches; auto: whichever is fastest here and learns what one process learns.",
+        help="How the layers are trained, with settings as in laminar.toml: solo, sync, averaging, downpour, quorum, mesh, pipeline, "
+        "branches or, with --on grid://…, grid; auto: whichever is fastest here and learns what one process learns.",
     ),
 ]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes that share the training; alone it means sync.")]

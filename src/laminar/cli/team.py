@@ -74,7 +74,8 @@ class Arrivals:
 
 
 def _workers(team: Mapping[str, Any]) -> str:
-    return many(team.get("workers") or 1, "worker")
+    there, wanted = team.get("workers") or 1, team.get("wanted") or 0
+    return f"{there} of {many(wanted, 'worker')}" if there < wanted else many(there, "worker")
 
 
 def _shares(team: Mapping[str, Any]) -> list[str]:

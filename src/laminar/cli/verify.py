@@ -13,6 +13,7 @@ import typer
 
 from laminar.cli.output import Json, print_json, say, table
 from laminar.cli.progress import counting, progress
+from laminar.core.figures import many
 from laminar.stack.mend import check, mend
 from laminar.stack.project import open_project
 
@@ -42,7 +43,7 @@ def run(
             say(f"remote {url} could not help: {why}")
         layers = len(store.layers())
         if not found.findings:
-            say(f"{layers} layers, all as it was written")
+            say(f"{many(layers, 'layer')}, all as it was written")
         elif found.left:
             hint = "what is left is not in this stack, or no remote has it" if repair else "laminar verify --repair"
             say(f"{len(found.left)} of {len(found.findings)} left: {hint}")

@@ -7,7 +7,6 @@ be seen from inside the array (np.take of numpy, a loop over a view) says `relea
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import threading
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from laminar.core.errors import LaminarError
+from laminar.core.memory import limit, physical
 from laminar.core.sizes import parse_bytes
 from laminar.data.mapped import KEPT, map_array, pages_of, spacious_folder
 
@@ -27,6 +27,7 @@ Array = NDArray[Any]
 
 SETTING = "LAMINAR_DATA_MEMORY"
 CHUNK = 4 << 20  # bytes that loops over rows take at once
+UNTOLD = 4 << 30  # bytes of memory, where the system does not tell
 
 
 @final
@@ -124,7 +125,8 @@ def budget_of(setting: str | int | None) -> int:
     """Bytes: "512MB", "1.5GiB", a number; None: what $LAMINAR_DATA_MEMORY says, else half of the memory there is."""
     where, given = ("memory", setting) if setting is not None else (SETTING, os.environ.get(SETTING) or None)
     if given is None:
-        return _physical_memory() // 2
+        there = physical() or UNTOLD
+        return min(there, limit() or there) // 2  # a container may have less
     found = given if isinstance(given, int) else parse_bytes(given)
     if found is None or found < 1:
         raise LaminarError(
@@ -132,14 +134,4 @@ def budget_of(setting: str | int | None) -> int:
             f"{where}: {given!r} is no size; expected one such as 512MB, 2GiB or a number of bytes",
             hint='memory = "2GB"' if setting is not None else f"export {SETTING}=2GB, or unset it",
         )
-    return found
-
-
-def _physical_memory() -> int:
-    try:
-        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 4 << 30  # a system that does not tell
-    with contextlib.suppress(OSError, ValueError):  # a container may have less
-        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
     return found

@@ -31,8 +31,6 @@ def run(job: Job, description: Description, emit: Emit, staff: Staff | None = No
         case Averaging() | Quorum() as how if how.workers > 1 or staff is not None or how.evaluator:
             return run_apart(job, how, description, emit, staff)
         case Grid():
-            raise LaminarError(
-                "L501", f"layer {job.name} is to be trained on a grid, and none was named", hint="laminar build --on grid://HOST:8787"
-            )
+            raise LaminarError("L501", "it is to be trained on a grid, and none was named", hint="laminar build --on grid://HOST:8787")
         case _:
             return train(job, emit)  # one worker is what one process does

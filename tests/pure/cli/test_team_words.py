@@ -41,6 +41,11 @@ def test_the_totals_of_an_epoch_and_of_the_end() -> None:
     assert totals({"workers": 2, "bytes": 2_000, "dense_bytes": 2_000}) == "2 workers, 2.0 kB sent"
 
 
+def test_fewer_workers_than_were_asked_for_are_said_at_the_end() -> None:
+    assert totals({"workers": 1, "wanted": 2, "bytes": 900}) == "1 of 2 workers, 900 B sent"
+    assert totals({"workers": 3, "wanted": 2, "bytes": 900}) == "3 workers, 900 B sent"
+
+
 def test_the_team_of_an_epoch_is_empty_where_one_process_trains() -> None:
     assert team_of({"event": "epoch", "epoch": 0}) == {}
     assert team_of({"event": "epoch", "team": END}) == END

@@ -1,4 +1,4 @@
-"""What can still be had: the machine's memory, or what its container leaves."""
+"""What there is and what can still be had: the machine's memory, or what its container leaves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from laminar.core.memory import available
+from laminar.core.memory import available, limit
 
 MACHINE = 8 << 30
 
@@ -27,17 +27,23 @@ def group(folder: str, most: str, used: int, reclaimable: int) -> dict[str, str]
 
 
 def test_without_a_limit_it_is_what_the_machine_has(tmp_path: Path) -> None:
-    assert available(machine(tmp_path, "0::/a\n", group("a/", "max\n", 5, 5))) == MACHINE
+    root = machine(tmp_path, "0::/a\n", group("a/", "max\n", 5, 5))
+    assert available(root) == MACHINE
+    assert limit(root) is None
 
 
 def test_a_container_may_have_less(tmp_path: Path) -> None:
     """What the files it has read take is given up for others."""
-    assert available(machine(tmp_path, "0::/\n", group("", "1000\n", 700, 200))) == 500
+    root = machine(tmp_path, "0::/\n", group("", "1000\n", 700, 200))
+    assert available(root) == 500
+    assert limit(root) == 1000
 
 
 def test_the_narrowest_group_decides_also_one_above(tmp_path: Path) -> None:
     files = group("a/", "1000", 900, 0) | group("a/b/", "5000", 0, 0)
-    assert available(machine(tmp_path, "0::/a/b\n", files)) == 100
+    root = machine(tmp_path, "0::/a/b\n", files)
+    assert available(root) == 100
+    assert limit(root) == 1000
 
 
 @pytest.mark.parametrize("path", ["/docker/0f3e", "/"])  # the first: as seen from outside of the container
@@ -47,7 +53,9 @@ def test_the_older_kind_of_groups(tmp_path: Path, path: str) -> None:
         "memory/memory.usage_in_bytes": "96\n",
         "memory/memory.stat": "cache 1\ntotal_inactive_file 0\n",
     }
-    assert available(machine(tmp_path, f"5:cpu,cpuacct:/\n4:memory:{path}\n0::/\n", files)) == 4000
+    root = machine(tmp_path, f"5:cpu,cpuacct:/\n4:memory:{path}\n0::/\n", files)
+    assert available(root) == 4000
+    assert limit(root) == 4096
 
 
 def test_a_full_group_has_nothing(tmp_path: Path) -> None:
@@ -56,3 +64,4 @@ def test_a_full_group_has_nothing(tmp_path: Path) -> None:
 
 def test_a_system_that_does_not_tell(tmp_path: Path) -> None:
     assert available(tmp_path) is None
+    assert limit(tmp_path) is None

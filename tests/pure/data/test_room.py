@@ -183,6 +183,18 @@ def test_budgets_as_people_write_them(given: str | int, size: int | None) -> Non
     assert caught.value.code == "L109"
 
 
+@pytest.mark.parametrize(
+    ("machine", "container", "budget"), [(6000, None, 3000), (6000, 4000, 2000), (6000, 1 << 62, 3000), (None, None, 2 << 30)]
+)
+def test_the_usual_budget_is_half_of_what_the_process_may_have(
+    monkeypatch: pytest.MonkeyPatch, machine: int | None, container: int | None, budget: int
+) -> None:
+    monkeypatch.delenv("LAMINAR_DATA_MEMORY", raising=False)
+    monkeypatch.setattr("laminar.data.room.physical", lambda: machine)
+    monkeypatch.setattr("laminar.data.room.limit", lambda: container)
+    assert budget_of(None) == budget
+
+
 def test_the_usual_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAMINAR_DATA_MEMORY", raising=False)
     assert 0 < budget_of(None) <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

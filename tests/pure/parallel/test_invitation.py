@@ -24,6 +24,7 @@ def test_only_trainings_under_way_are_found(tmp_path: Path) -> None:
     with pytest.raises(LaminarError, match="no training under way") as caught:
         invitation.find(store)
     assert caught.value.code == "L006" and caught.value.exit_code == 2
+    assert caught.value.message.endswith("could join here"), "there is nothing to add"
     hub = Hub(f"unix:{tmp_path}/s", "token", payload_limit=0)
     path = invite(store, "abcd", hub.address)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -35,4 +36,4 @@ def test_only_trainings_under_way_are_found(tmp_path: Path) -> None:
         invitation.find(store, "dead")
     hub.close()
     with pytest.raises(LaminarError, match="none is"):
-        invitation.find(store)
+        invitation.find(store, "ab")

@@ -317,15 +317,27 @@ def test_a_server_beside_the_first_tells_its_bytes_also_at_the_end(tmp_path: Pat
     bench.close()
 
 
-def test_bytes_of_all_servers_are_shown(tmp_path: Path) -> None:
+def nothing_told(folder: Path, how: Downpour) -> Told:
     x, y = np.zeros((8, 3), dtype=np.float32), np.arange(8) % 2
-    how = Recipe(epochs=1, strategy=Downpour(workers=2, shards=3))
-    job = Job("layer", nn.Linear(3, 2), Dataset(Split(x, y), Split(x, y), ("a", "b")), how, None, tmp_path, tensorboard=False)
-    told = Told(job, plan(Downpour(workers=2)), tmp_path)
+    recipe, data = Recipe(epochs=1, strategy=how), Dataset(Split(x, y), Split(x, y), ("a", "b"))
+    return Told(Job("layer", nn.Linear(3, 2), data, recipe, None, folder, tensorboard=False), plan(how), folder)
+
+
+def test_bytes_of_all_servers_are_shown(tmp_path: Path) -> None:
+    told = nothing_told(tmp_path, Downpour(workers=2, shards=3))
     assert told.team == {}
     told.first = {"workers": 2, "bytes": 30, "bytes_in": 10, "bytes_out": 20}
     told.others = {1: (1, 2), 2: (100, 200)}
     assert told.team == {"workers": 2, "bytes": 333, "bytes_in": 111, "bytes_out": 222}
+
+
+def test_the_end_counts_workers_that_took_part_not_those_that_are_there(tmp_path: Path) -> None:
+    told = nothing_told(tmp_path, Downpour(workers=3))
+    assert told.whole == {}  # it went on from a snapshot of the end: nobody said anything
+    there = {"bytes": 1, "bytes_in": 1, "bytes_out": 0}
+    told.first = {"workers": 1, **there, "computing": {"0": 1.5, "3": 0.5}, "waiting": {"0": 0.0, "3": 0.0}}
+    assert told.team["workers"] == 1
+    assert told.whole == told.first | {"workers": 2, "wanted": 3}  # 3 joined and left again; 1 and 2 came when it was over
 
 
 def test_a_server_that_only_holds_parameters_drops_nobody(tmp_path: Path) -> None:

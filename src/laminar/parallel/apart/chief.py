@@ -392,7 +392,7 @@ class _Chief:
             self._patiently(lambda shard=shard: self.judge.say(shard, Chief(keep=True)))  # type: ignore[misc]
         self._hear(0)  # how many bytes it was in the end: told before the answer
         told.save()
-        history.tell("end", step=at.step, epoch=at.epoch, why=at.stopped, metrics=at.metrics, seconds=at.seconds, team=told.team)
+        history.tell("end", step=at.step, epoch=at.epoch, why=at.stopped, metrics=at.metrics, seconds=at.seconds, team=told.whole)
         notes = list(told.notes)
         job = self.job
         objective = loss_name(job.recipe, job.data.task)

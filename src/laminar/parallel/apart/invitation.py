@@ -45,10 +45,10 @@ def find(store: Store, run: str | None = None) -> tuple[str, dict[str, Any]]:
             open_ones[path.parent.parent.name] = told
     found = [name for name in open_ones if run is None or name.startswith(run)]
     if not found:
-        others = did_you_mean(run, open_ones) if run is not None and open_ones else "none is"
+        others = "" if run is None else f"; {did_you_mean(run, open_ones)}" if open_ones else "; none is"
         raise LaminarError(
             "L006",
-            f"no training {'under way' if run is None else f'{run!r} is under way'} that a worker could join here; {others}",
+            f"no training {'under way' if run is None else f'{run!r} is under way'} that a worker could join here{others}",
             hint="laminar build --strategy downpour in another terminal; a training by one process or by sync cannot be joined",
         )
     return found[0], open_ones[found[0]]

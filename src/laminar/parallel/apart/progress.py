@@ -97,6 +97,12 @@ class Told:
         more = {"bytes": received + sent, "bytes_in": received, "bytes_out": sent}
         return self.first | {name: self.first[name] + count for name, count in more.items()}
 
+    @property
+    def whole(self) -> dict[str, Any]:
+        """The same at the end, when some have left and some may have come too late: of the workers, those that took part."""
+        team = self.team
+        return team | {"workers": len(team["computing"]), "wanted": self.plan.how.workers} if team else team
+
     def steps(self, told: dict[str, Any]) -> None:
         """[step, loss, lr, staleness, worker] of each step since the last time."""
         assert self.history is not None

@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from laminar.core.memory import physical
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -24,7 +26,7 @@ class Machine:
 
 @cache
 def this_machine() -> Machine:
-    return Machine(_processor(), _cores(), _memory())
+    return Machine(_processor(), _cores(), physical() or 0)
 
 
 @cache
@@ -48,10 +50,3 @@ def _processor() -> str:
 def _cores() -> int:
     """That this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _memory() -> int:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return 0
