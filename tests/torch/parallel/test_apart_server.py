@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from torch import nn
 
 from laminar.data.dataset import Dataset, Split
 from laminar.parallel.apart.decisions import INTERRUPTED
+from laminar.parallel.apart.judge import Judgement
 from laminar.parallel.apart.messages import Alive, Ask, Chief, Fetch, Finished, Push, Refused, Round, Taken, Unit
 from laminar.parallel.apart.progress import Told
 from laminar.parallel.apart.server import SNAPSHOT_SECONDS, STALL_SECONDS
@@ -338,6 +340,15 @@ def test_the_end_counts_workers_that_took_part_not_those_that_are_there(tmp_path
     told.first = {"workers": 1, **there, "computing": {"0": 1.5, "3": 0.5}, "waiting": {"0": 0.0, "3": 0.0}}
     assert told.team["workers"] == 1
     assert told.whole == told.first | {"workers": 2, "wanted": 3}  # 3 joined and left again; 1 and 2 came when it was over
+
+
+def test_epochs_that_end_together_have_the_rate_of_both(tmp_path: Path) -> None:
+    told, rates = nothing_told(tmp_path, Downpour(workers=2)), []
+    told.history = SimpleNamespace(epoch=lambda **event: rates.append(event["samples_per_second"]))  # type: ignore[assignment]
+    for epoch, seconds in enumerate((2.0, 1e-6, 1.0)):
+        told.epoch(Judgement(epoch, epoch, {}, {"loss": 1.0}, "", "", False, {}, 0.0), seconds)
+    samples = told.plan.samples
+    assert rates == pytest.approx([samples / 2, samples, samples], rel=1e-3)
 
 
 def test_a_server_that_only_holds_parameters_drops_nobody(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from laminar.train.snapshot import Progress, frozen_state, recipe_digest
 
 FILE = "chief.json"
 FORMAT = 2
+TOGETHER = 0.01  # of the time of the epoch before: one that took less says nothing of the rate by itself
 
 
 @final
@@ -41,6 +42,7 @@ class Told:
         self.first: dict[str, Any] = {}  # figures of the whole run, with the bytes of the first server
         self.others: dict[int, tuple[int, int]] = {}  # bytes that the other servers have received and sent
         self.history: History | None = None
+        self._last = 0, 0.0  # samples and seconds that the last epoch's rate was told of
         self.began = self.tick = job.clock.monotonic()
         self.before = 0.0
         self._rates = (self.tick, 0)
@@ -137,6 +139,10 @@ class Told:
         at.samples += samples
         at.fit_seconds += seconds
         self.judged = found.epoch
+        taken = samples, seconds
+        if seconds < TOGETHER * self._last[1]:  # it ended with the one before, whose workers had done most of it by then
+            taken = samples + self._last[0], seconds + self._last[1]
+        self._last = taken
         tally = Tally(classes=self.job.data.classes is not None)
         tally.load({"seen": 0, "loss": 0.0, "hits": 0} | found.train)
         self.first = found.team
@@ -147,7 +153,7 @@ class Told:
             train=tally.metrics(),
             test=at.metrics,
             seconds=seconds,
-            samples_per_second=samples / max(seconds, 1e-9),
+            samples_per_second=taken[0] / max(taken[1], 1e-9),
             team=self.team,
             **({"by": found.by} if found.by else {}),
         )
