@@ -51,8 +51,8 @@ STRATEGIES: dict[str, dict[str, object]] = {
     "sync": {"kind": "sync", "link": "gloo"},
     "sync fp16": {"kind": "sync", "link": "gloo", "compress": "fp16"},
     "sync int8": {"kind": "sync", "link": "gloo", "compress": "int8"},
-    "averaging 32": {"kind": "averaging", "every": 32},
-    "averaging 128": {"kind": "averaging", "every": 128},
+    "averaging 8": {"kind": "averaging", "every": 8},
+    "averaging 32": {"kind": "averaging"},  # the default: a plan says only what is not
     "downpour 16": {"kind": "downpour", "n_push": 16, "n_fetch": 16},
 }
 
