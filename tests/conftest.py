@@ -11,9 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests import warm
+
+# The same examples every time, however long one of them waits for a core: as Hypothesis itself has it where it knows that it is in CI.
+hypothesis.settings.register_profile("laminar", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("laminar")
 
 # Tests run side by side on few cores: one thread each, and nothing of the user's own settings.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
