@@ -27,7 +27,7 @@ def run(
     from laminar.kernels.open_file import open_kernel
 
     kernel = open_kernel(file)
-    found = report(kernel, None if coarse else 0.0)
+    found = report(kernel, None if coarse else 0.0, file.name)
     if svg is not None:
         write_text(svg, found.svg(file.name))
     if json:

@@ -83,7 +83,9 @@ def _loaded(name: str, path: Path) -> Any:
     try:
         loaded = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise LaminarError("L702", f"--param {name}=@{path}: {error}", hint="a file that numpy.save has written") from None
+        unsafe = "pickle" in str(error)  # numpy would have it loaded all the same
+        said = "not an array of numbers, or not a .npy file" if unsafe else str(error)
+        raise LaminarError("L702", f"--param {name}=@{path}: {said}", hint="a file that numpy.save has written") from None
     if not isinstance(loaded, np.ndarray):
         loaded.close()
         raise LaminarError("L702", f"--param {name}=@{path}: several arrays in one file", hint="a file with one array: .npy")

@@ -199,7 +199,7 @@ def test_a_kernel_that_does_not_end(verbs: Verbs) -> None:
         ("leaky.c --param x=ones:4:1 --param slope=1", "L702", "sizes"),
         ("leaky.c --param x=ones:99999999999999 --param slope=1", "L702", "99999999999999"),
         ("leaky.c --param x=@gone.npy --param slope=1", "L702", "gone.npy"),
-        ("leaky.c --param x=@leaky.c --param slope=1", "L702", "leaky.c"),
+        ("leaky.c --param x=@leaky.c --param slope=1", "L702", "leaky.c: not an array of numbers"),
         ("leaky.c --param x=@many.npz --param slope=1", "L702", "several arrays"),
         ("leaky.c --param x=@wide.npy --param slope=1", "L702", "float64"),
         ("leaky.c --param x=ones:4 --param slop=1", "L702", "'slope'"),
@@ -217,6 +217,13 @@ def test_bad_words(verbs: Verbs, words: str, code: str, said: str) -> None:
 def test_files_of_windows_are_read(verbs: Verbs) -> None:
     (verbs.folder / "crlf.c").write_bytes(b"\xef\xbb\xbf" + LEAKY.replace("\n", "\r\n").encode())
     assert verbs("kernel check crlf.c")[0] == 0
+
+
+def test_a_barrier_that_not_all_reach_is_in_the_file(verbs: Verbs) -> None:
+    verbs.write("wait.c", "void kernel(int i, int n, float y[n]) {\n  if (i < 3) barrier();\n  y[i] = 1;\n}")
+    for verb in ("check", "graph"):
+        code, _, err = verbs(f"kernel {verb} wait.c")
+        assert code == 2 and err.startswith("error L701: wait.c:2:14: ")
 
 
 def test_numbers_and_kinds_of_arrays(verbs: Verbs) -> None:

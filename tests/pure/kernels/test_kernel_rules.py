@@ -255,6 +255,8 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "#include of another file": ('#include "mine.h"\n', "K17", 1, 1, "mine.h"),
     "#include of what kernels do not have": ("#include <stdio.h>\n", "K17", 1, 1, "stdio.h"),
     "a macro": ("#define SQ(a) ((a) * (a))\n" + body(""), "K17", 1, 1, "macro"),
+    "a constant without brackets": ("#define A 2 + 1\n" + body("y[i] = A * x[i];"), "K17", 1, 1, "no brackets around it"),
+    "brackets around parts": ("#define A (2) + (1)\n" + body("y[i] = A * x[i];"), "K17", 1, 1, "no brackets around it"),
     "a constant of nothing": ("#define A\n", "K17", 1, 1, "nothing"),
     "a constant of itself": ("#define A B\n#define B A\n" + body("y[i] = A;"), "K17", 1, 1, "by itself"),
     "an unknown setting": ("#pragma laminar speed 3\n" + body(""), "K17", 1, 1, "`speed`"),
@@ -318,6 +320,27 @@ def test_the_caret_stands_below_the_place() -> None:
         read_kernel(HEAD + "\ty[i]\t= q + 1;\n}", "tab.c")
     _, line, caret = caught.value.message.split("\n")
     assert (line, caret) == ("  \ty[i]\t= q + 1;", "  \t    \t  ^")
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        (body("i = 1;"), "a variable of its own: `int k = i;`"),
+        (body("x[i] = 1;"), "leave out the const in line 1, or write to another"),
+        (body("float a[n];"), "a number, a #define, or an array that is a parameter of the kernel"),
+        ("void f(float *p) { p[0] = 1; }\n" + body("float v; f(&v);"), "`*p` without an index"),
+        ("#define A 2 + 1\n" + body("y[i] = A;"), "`#define A (2 + 1)`"),
+    ],
+)
+def test_what_to_write_instead_can_be_written(text: str, instead: str) -> None:
+    with pytest.raises(KernelError) as caught:
+        read_kernel(text, "t.c")
+    assert caught.value.instead == instead
+
+
+@pytest.mark.parametrize("value", ["(2 + 1)", "((2) + (1))", "-1", "(int)2.5", "~1"])
+def test_constants_that_stay_whole_beside_others(value: str) -> None:
+    read_kernel(f"#define A {value}\n" + body("y[i] = A * x[i];"))
 
 
 @pytest.mark.parametrize("near", ["count = cuont", "count = conut"])

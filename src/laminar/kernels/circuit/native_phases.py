@@ -17,7 +17,7 @@ class NativePhases:
 
     def __init__(self, kernel: Kernel, options: Options = DEFAULT, *, file: str = "kernel.c") -> None:
         """Raises KernelError (K16) if not all instances reach a barrier."""
-        self.kernel, self._plan = kernel, phases(kernel)
+        self.kernel, self._plan = kernel, phases(kernel, file)
         self._natives = {id(one): compiled(one, options, file=file) for one in self._plan.phases}
 
     @property

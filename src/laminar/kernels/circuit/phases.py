@@ -80,11 +80,11 @@ class Plan:
         return found
 
 
-def phases(kernel: Kernel) -> Plan:
+def phases(kernel: Kernel, file: str = "kernel.c") -> Plan:
     """Raises KernelError (K16) if not all instances reach a barrier. A kernel without barriers and shared arrays is the only phase."""
     if not waits(kernel):
         return Plan(kernel, (kernel,), (), (), "")
-    check_barriers(kernel)
+    check_barriers(kernel, file)
     kept = {one for live in live_at_barriers(kernel).values() for one in live if isinstance(one, Object)}
     whole = _with_arrays(lifted(kernel, kept))
     made = _Phases(whole)

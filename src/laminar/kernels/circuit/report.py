@@ -74,17 +74,17 @@ class Report:
             yield f"  {pair.first.number:>3}, {pair.second.number:<3} {pair.verdict}: {pair.why}"
 
 
-def report(kernel: Kernel, long: float | None = None) -> Report:
+def report(kernel: Kernel, long: float | None = None, file: str = "kernel.c") -> Report:
     """`long`: as in build. Of a kernel with barriers the functions are its phases."""
     if any(isinstance(one, Barrier) for one in statements(kernel.body)):
-        return _of_phases(kernel)
+        return _of_phases(kernel, file)
     circuit = build(kernel) if long is None else build(kernel, long)
     pairs = Pairs(circuit)
     return Report(circuit, edges(circuit, pairs), pairs.all(), pairs.instances_apart)
 
 
-def _of_phases(kernel: Kernel) -> Report:
-    plan = phases(kernel)
+def _of_phases(kernel: Kernel, file: str) -> Report:
+    plan = phases(kernel, file)
     made = []
     for number, one in enumerate(plan.phases):
         found = uses(one.body)

@@ -208,7 +208,8 @@ def _array(names: Names, node: c_ast.Decl, memory: Memory, out: Out) -> None:
     shape = array_shape(names, node)
     sizes = [folded(one) for one in shape]
     if any(one is None for one in sizes):
-        text.fail("K13", at, f"the size of `{node.name}` is not known before it runs", "a number, a #define, or a parameter of the kernel")
+        instead = "a number, a #define, or an array that is a parameter of the kernel"
+        text.fail("K13", at, f"the size of `{node.name}` is not known before it runs", instead)
     elements = 1
     for one in sizes:
         elements *= int(one.value) if one else 1

@@ -136,6 +136,16 @@ def _unknown(names: Names, name: str, at: At) -> NoReturn:
     names.text.fail("K11", at, f"`{name}` is not declared", f"`{near[0]}`" if near else "declare it before, or make it a parameter")
 
 
+def _bracketed(words: str) -> bool:
+    """Whether the bracket at the start is the one that closes at the end."""
+    depth = 0
+    for offset, one in enumerate(words):
+        depth += (one == "(") - (one == ")")
+        if depth == 0:
+            return offset > 0 and offset == len(words) - 1
+    return False
+
+
 def _defined(names: Names, name: str, at: At, out: Out) -> Expression:
     if name in names.body.constants:
         return replace(names.body.constants[name], at=at)
@@ -143,7 +153,11 @@ def _defined(names: Names, name: str, at: At, out: Out) -> Expression:
         names.text.fail("K17", names.text.defines[name].at, f"`{name}` is defined by itself", "a constant")
     names.body.defines.append(name)
     apart = Names(names.body, names.function, names.scope)  # a constant sees no variables
-    found = value_of(apart, parse_expression(names.text, names.text.defines[name], f"`{name}`"), out)
+    node, words = parse_expression(names.text, names.text.defines[name], f"`{name}`"), names.text.defines[name].text
+    if isinstance(node, (c_ast.BinaryOp, c_ast.TernaryOp)) and not _bracketed(words):
+        said = f"`{name}` has no brackets around it: in C, what stands beside `{name}` takes a part of it"
+        names.text.fail("K17", names.text.defines[name].at, said, f"`#define {name} ({words})`")
+    found = value_of(apart, node, out)
     names.body.defines.pop()
     value = folded(found)
     if value is None:
@@ -164,7 +178,7 @@ def element(names: Names, node: c_ast.ArrayRef, out: Out) -> tuple[Object, tuple
     if bound is None:
         _unknown(names, base.name, at)
     if not isinstance(bound.what, Object):
-        names.text.fail("K12", at, f"`{base.name}` is not an array", f"`{base.name}` without an index")
+        names.text.fail("K12", at, f"`{base.name}` is not an array", f"`{'*' * (bound.kind == 'pointer')}{base.name}` without an index")
     shape = bound.what.shape
     if len(subscripts) != len(shape):
         said = f"`{base.name}` has {len(shape)} dimension{'s' * (len(shape) != 1)}, here it has {len(subscripts)}"

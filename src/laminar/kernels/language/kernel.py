@@ -126,7 +126,7 @@ def _parameters(names: Names, function: c_ast.FuncDef) -> list[Parameter]:
             check_plain(text, node)
             at, type_ = place(node), scalar(text, node.type)
             variable = names.body.variable(node.name, type_, at)
-            names.bind(node.name, Bound(variable, at, "scalar", fixed=number < 2 or is_fixed(node)))
+            names.bind(node.name, Bound(variable, at, "scalar", fixed=number < 2 or is_fixed(node), given=number < 2))
             made.append(Parameter(node.name, ("instance", "count")[number] if number < 2 else "value", variable, at))
     if len(nodes) < 2:
         text.fail("K02", place(function), f"`{names.function}` has {len(nodes)} parameter{'s' * (len(nodes) != 1)}", f"`{_SHAPE}`")

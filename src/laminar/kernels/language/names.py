@@ -17,13 +17,15 @@ Out: TypeAlias = list[Statement]
 
 @dataclass(frozen=True)
 class Bound:
-    """`pointer`: the name is the address of it; without a `what` it is NULL. `value`: of a constant that may be a size."""
+    """`pointer`: the name is the address of it; without a `what` it is NULL. `value`: of a constant that may be a size. `given`: the
+    instance's number or the number of instances, which are fixed without a const."""
 
     what: Variable | Object | None
     at: At
     kind: Literal["scalar", "array", "pointer"]
     fixed: bool = False
     value: Constant | None = None
+    given: bool = False
 
 
 @dataclass

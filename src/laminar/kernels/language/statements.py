@@ -200,5 +200,6 @@ def check_written(names: Names, node: c_ast.Node, at: At) -> None:
         node = node.name
     bound = names.find(node.name) if isinstance(node, c_ast.ID) else None
     if bound is not None and bound.fixed:
-        instead = f"leave out the const in line {bound.at.line}, or write to another"
+        own = f"a variable of its own: `int k = {node.name};`"
+        instead = own if bound.given else f"leave out the const in line {bound.at.line}, or write to another"
         names.text.fail("K14", at, f"`{node.name}` is const, and is written here", instead)
