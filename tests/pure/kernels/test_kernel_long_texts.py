@@ -44,3 +44,17 @@ def test_of_a_long_line_only_the_place_is_shown() -> None:
 def test_a_constant_has_its_own_place_wherever_it_is_used() -> None:
     kernel = read_kernel("#define A 3\nvoid kernel(int i, int n, int y[n]) {\n  y[i] = A;\n  y[i] = A;\n}")
     assert [one.value.at.line for one in kernel.body] == [3, 4]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("link", ["if (i == {0}) y[i] = {0}; else\n", "for (int a{0} = 0; a{0} < 2; a{0}++)\n"])
+def test_conditions_within_each_other_have_an_end(link: str) -> None:
+    """What is read can be judged: no part that walks it comes to the end of Python's stack."""
+
+    def chain(length: int) -> str:
+        return HEAD + "\n" + "".join(link.format(number) for number in range(length)) + "y[i] = 1; }"
+
+    if link.startswith("if"):
+        assert verdicts(read_kernel(chain(128)))
+    with pytest.raises(KernelError, match="K19") as caught:
+        read_kernel(chain(160))
+    assert caught.value.at.line in (130, 131) and "128 conditions" in caught.value.what

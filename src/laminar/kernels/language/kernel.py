@@ -14,7 +14,7 @@ from pycparser import c_ast
 from laminar.kernels.language.calls import MOST_STATEMENTS, called, check_unused
 from laminar.kernels.language.declarations import alike, array_shape, check_function, check_plain, is_fixed, is_size, type_place
 from laminar.kernels.language.described import Described
-from laminar.kernels.language.expressions import value_of
+from laminar.kernels.language.expressions import DEEPEST, value_of
 from laminar.kernels.language.fold import folded
 from laminar.kernels.language.names import Body, Bound, Names, Out
 from laminar.kernels.language.parse import parse, parse_expression, place, spoken
@@ -31,6 +31,7 @@ from laminar.kernels.language.tree import (
     Mode,
     Object,
     Parameter,
+    blocks,
     expressions,
     statements,
     walk,
@@ -65,10 +66,22 @@ def _read(text: Text, entry: str) -> Kernel:
     block = names.wrapped(place(function), out)
     if sum(1 for _ in statements(block)) > MOST_STATEMENTS:
         text.fail("K19", place(function), f"`{entry}` has more than {MOST_STATEMENTS} statements", "loops")
+    deep = _deepest(block)
+    if deep is not None:
+        said = f"more than {DEEPEST} conditions and loops within each other, counting what comes after `else` or a return"
+        text.fail("K19", deep, said, "a loop, or an array to look it up")
     check_unused(body)
     instances, contract = _pragmas(names, given)
     known = [_with_mode(one, block) for one in parameters]
     return Kernel(entry, text.text, tuple(known), block, tuple(body.variables), tuple(body.objects), instances, contract)
+
+
+def _deepest(block: Block) -> At | None:
+    """The first statement that has too many around it: other parts of Laminar walk them one within the other."""
+    level = [block]
+    for _ in range(DEEPEST + 1):
+        level = [inner for block in level for one in block for inner in blocks(one) if inner]
+    return level[0][0].at if level else None
 
 
 def entries(source: str, name: str = "kernel.c") -> tuple[str, ...]:

@@ -63,7 +63,8 @@ def parse(text: Text) -> c_ast.FileAST:
             "K01", at, f"this is not C: {_plain(what)}", "mend the syntax here or just before; kernels are C99 without a preprocessor"
         )
     except RecursionError:
-        text.fail("K01", _deepest(text), "brackets or operators are nested too deeply", "give parts of the expression names of their own")
+        said = "brackets, operators or conditions are nested too deeply"
+        text.fail("K01", _deepest(text), said, "names for parts of the expression; a loop, or an array to look it up")
 
 
 def parse_expression(text: Text, words: Define, what: str) -> c_ast.Node:
