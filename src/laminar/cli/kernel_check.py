@@ -31,7 +31,8 @@ def run(file: File, json: Json = False) -> None:
     found: list[tuple[Kernel, list[Verdict]]] = []
     error: KernelError | None = None
     try:
-        for entry in ["kernel", *(one for one in entries(text, file.name) if one.startswith("kernel_"))]:
+        backward = ("kernel_backward", f"{file.stem}_backward")  # as operator/backward.py looks for it
+        for entry in ["kernel", *(one for one in entries(text, file.name) if one in backward)]:
             kernel = kernel_of(text, file.name, entry)
             check(kernel, file.name)
             found.append((kernel, verdicts(kernel)))

@@ -226,6 +226,19 @@ def test_a_barrier_that_not_all_reach_is_in_the_file(verbs: Verbs) -> None:
         assert code == 2 and err.startswith("error L701: wait.c:2:14: ")
 
 
+def test_an_adjoint_by_the_files_name_is_checked(verbs: Verbs) -> None:
+    """And other functions are not, whatever their names."""
+    kernel = (
+        "float kernel_of(float a) { return 2 * a; }\nvoid kernel(int i, int n, const float x[n], float y[n]) { y[i] = kernel_of(x[i]); }\n"
+    )
+    backward = "void twice_backward(int i, int n, const float grad_y[n], float grad_x[n]) { grad_x[0] = 2 * grad_y[i]; }\n"
+    verbs.write("twice.c", kernel + backward)
+    code, out, err = verbs("kernel check twice.c")
+    assert code == 2 and "twice_backward:" in out and err.startswith("error L703: twice.c:3:")
+    verbs.write("twice.c", kernel + backward.replace("grad_x[0]", "grad_x[i]"))
+    assert verbs("kernel check twice.c")[0] == 0
+
+
 def test_numbers_and_kinds_of_arrays(verbs: Verbs) -> None:
     head = "void kernel(int i, int n, bool b, int k, long l, double d, const bool x[4], const int z[2][2], float y[n]) {"
     verbs.write("kinds.c", head + " y[i] = b + k + l + d + x[i] + z[i / 2][i % 2]; }")
