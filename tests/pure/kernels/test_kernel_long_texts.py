@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laminar.kernels.analyse.verdicts import verdicts
+from laminar.kernels.compile.native import compiled
 from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.rules import WIDEST, KernelError, excerpt
 from laminar.kernels.language.tree import At
@@ -58,3 +59,9 @@ def test_conditions_within_each_other_have_an_end(link: str) -> None:
     with pytest.raises(KernelError, match="K19") as caught:
         read_kernel(chain(160))
     assert caught.value.at.line in (130, 131) and "128 conditions" in caught.value.what
+
+
+def test_all_local_arrays_together_have_a_limit_in_native_code() -> None:
+    arrays = "".join(f"float a{number}[16000]; a{number}[0] = 1;\n" for number in range(40))
+    with pytest.raises(KernelError, match=r"^many\.c:41:7: .*2,560,000 bytes.*K19"):
+        compiled(read_kernel(f"{HEAD}\n{arrays} y[i] = a0[0]; }}", "many.c"), file="many.c")

@@ -90,7 +90,7 @@ class Room:
 
 def watched(kernel: Kernel, empty: frozenset[str], steps: int, file: str) -> tuple[Native, Watch]:
     """Code with counters of a kernel without barriers, and what it counts."""
-    check_small(kernel)
+    check_small(kernel, file)
     space = Space.of(kernel)
     free = independent(kernel, space)
     watch = Watch.of(kernel, independent=free, empty=empty, rounds=steps)

@@ -36,7 +36,7 @@ from laminar.kernels.compile.watch import Watch
 from laminar.kernels.emulate.findings import HINTS
 from laminar.kernels.language.contract import contracted
 from laminar.kernels.language.digest import digest
-from laminar.kernels.language.rules import excerpt
+from laminar.kernels.language.rules import KernelError, excerpt
 from laminar.kernels.language.tree import (
     At,
     Atomic,
@@ -232,12 +232,13 @@ def accesses(kernel: Kernel) -> list[Load | Store | Atomic]:
     return found
 
 
-def check_small(kernel: Kernel) -> None:
+def check_small(kernel: Kernel, file: str = "kernel.c") -> None:
     """Local arrays are on the stack of the thread that runs."""
     total = local_bytes(kernel)
     if total > MOST_LOCAL:
-        said = f"local arrays of {total:,} bytes, {MOST_LOCAL:,} are the most"
-        raise LaminarError("L701", said, hint="smaller arrays, or parameters of the kernel")
+        last = [one for one in kernel.objects if one.memory == "local"][-1]
+        said = f"with `{last.name}` all local arrays have {total:,} bytes, {MOST_LOCAL:,} are the most in native code"
+        raise KernelError("K19", last.at, said, instead="smaller arrays, or parameters of the kernel", text=kernel.text, name=file)
 
 
 def text_of(kernel: Kernel, space: Space, plan: Plan | None, watch: Watch | None = None) -> str:
@@ -251,7 +252,7 @@ def compiled(kernel: Kernel, options: Options = DEFAULT, *, file: str = "kernel.
     """From the cache on the disk, if it is there. Kernels with barriers or shared arrays are taken apart first (circuit/phases.py)."""
     if waits(kernel):
         raise ValueError("barriers and shared arrays: circuit/phases.py makes kernels without them")
-    check_small(kernel)
+    check_small(kernel, file)
     kernel = contracted(kernel)
     name = cache.key(digest(kernel), options.key, host().key)
     found = cache.kept(name) if options.cached else None
