@@ -46,7 +46,7 @@ KNOWN = {
     "grid/node/idle_ways.py os.getuid": "Linux only",
     "grid/node/memory_limit.py resource": "Linux only",
     "core/permission.py os.geteuid": "AttributeError is caught",
-    "data/room.py os.sysconf": "AttributeError is caught",
+    "core/memory.py os.sysconf": "AttributeError is caught",
     "parallel/crew.py signal.SIGKILL": "of processes on this machine, which a node has none of; and prctl, Linux only",
     "parallel/forked.py signal.SIGKILL": "of processes on this machine, which a node has none of",
     "core/scratch.py fcntl": "ImportError is caught",

@@ -158,7 +158,7 @@ def test_memory_goes_with_the_connection(hub: Hub) -> None:
 
 
 def test_no_memory_no_room(monkeypatch: pytest.MonkeyPatch, hub: Hub) -> None:
-    monkeypatch.setattr("laminar.parallel.segment._available", lambda: 10)
+    monkeypatch.setattr("laminar.parallel.segment.available", lambda: 10)
     assert Room.make(100, 100) is None
     link, _ = greeted(hub)
     assert not link.near

@@ -86,10 +86,12 @@ def train_apart(
     crash_after: tuple[int, ...] = (),
     row_seconds: Callable[[str], float] | None = None,
     near: bool = True,
+    crash_last: bool = False,
 ) -> Outcome:
     """Train until it is over. Some moments are counted by how often workers ask whether they shall leave: `stop_after`, when they shall,
     as after Ctrl-C; `crash_after`, when every server dies as by kill -9, and is started again from its snapshot.
-    `row_seconds`: what a row takes each worker, by a clock of its own. `near`: messages lie in shared memory, as on one machine."""
+    `row_seconds`: what a row takes each worker, by a clock of its own. `near`: messages lie in shared memory, as on one machine.
+    `crash_last`: every server dies when the workers have left."""
     first = make()
     outcome = Outcome(first)
     how: Any = strategy(first.recipe.strategy)
@@ -112,14 +114,17 @@ def train_apart(
     asked = threading.Lock()
     count = 0
 
+    def crash() -> None:
+        for stands, dies in zip(standing, crashes, strict=True):
+            stands.clear()
+            dies.set()
+
     def leave() -> bool:
         nonlocal count
         with asked:
             count += 1
             if count in crash_after:
-                for stands, dies in zip(standing, crashes, strict=True):
-                    stands.clear()
-                    dies.set()
+                crash()
             if stop_after is not None and count == stop_after:
                 for shard in shards:
                     judge.say(shard, Chief(stop=INTERRUPTED))
@@ -175,6 +180,9 @@ def train_apart(
         thread.start()
     for thread in workers:
         thread.join()
+    if crash_last:
+        with asked:
+            crash()
     if not errors:
         for shard in shards:  # a worker may be done before the last crash is; the chief of a build asks again
             assert standing[shard].wait(20.0)

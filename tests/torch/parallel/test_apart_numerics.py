@@ -230,6 +230,13 @@ def test_servers_that_are_killed_get_every_push_once(tmp_path: Path, shards: int
     assert [told["epoch"] for told in killed.told if "epoch" in told] == sorted(told["epoch"] for told in killed.told if "epoch" in told)
 
 
+@pytest.mark.parametrize("near", [True, False])
+def test_servers_that_are_killed_when_the_workers_have_left_lose_nothing(tmp_path: Path, near: bool) -> None:
+    how = Downpour(workers=2, shards=3, n_push=2, n_fetch=2)
+    killed = train_apart(tmp_path / "killed", lambda: job(tmp_path / "killed", strategy=how), near=near, crash_last=True)
+    assert killed.applied == [killed.pushes] * 3
+
+
 class Partly(nn.Module):
     """A parameter that no batch ever uses, and buffers of every kind."""
 

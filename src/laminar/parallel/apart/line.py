@@ -55,6 +55,12 @@ class Line:
         self.settle()
         self._begin((Fetch(), ()))
 
+    def keep(self) -> None:
+        """Wait until the server has all that was pushed in its snapshot."""
+        self.settle()
+        self._begin((Fetch(keep=True), ()))
+        self.settle()
+
     def alive(self) -> None:
         """A word, if none is under way."""
         if self._asked is not None or (self._travels is not None and not self._travels.done()):

@@ -53,7 +53,9 @@ class Push(Message, frozen=True, kw_only=True, tag="push"):
 
 
 class Fetch(Message, frozen=True, kw_only=True, tag="fetch"):
-    pass
+    """`keep`: when everything before it is in the snapshot, because whoever asks is about to leave, and could push nothing again."""
+
+    keep: bool = False
 
 
 class Ask(Message, frozen=True, kw_only=True, tag="ask"):

@@ -137,6 +137,8 @@ class Server:
             case Push() if caller.who:
                 self._push(caller, said, heard.payload)
             case Fetch():
+                if said.keep:
+                    self.save()
                 self._send_parameters(caller)
             case Ask() if caller.who and self.decisions.units is not None:
                 self.decisions.asked(caller.who, said.done)

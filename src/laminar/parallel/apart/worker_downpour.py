@@ -46,6 +46,12 @@ class DownpourWorker:
 
     def run(self) -> str:
         """Until there is nothing more to do; why that is."""
+        why = self._work()
+        for line in self.lines:
+            line.keep()  # a server that dies after this worker has left must not need its pushes again
+        return why
+
+    def _work(self) -> str:
         self._load()
         for line in self.lines:
             line.fetch()
