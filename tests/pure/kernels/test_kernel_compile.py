@@ -258,7 +258,7 @@ def test_the_first_failure_of_several_threads_is_told(monkeypatch: pytest.Monkey
 def test_local_arrays_that_no_stack_holds() -> None:
     arrays = "".join(f"float a{one}[16384]; a{one}[i % 9] = x[i];" for one in range(40))
     source = f"void kernel(int i, int n, const float x[n], float y[n]) {{ {arrays} y[i] = a0[0]; }}"
-    with pytest.raises(LaminarError, match="local arrays of 2,621,440 bytes"):
+    with pytest.raises(LaminarError, match="all local arrays have 2,621,440 bytes"):
         compiled(read_kernel(source))
 
 
