@@ -23,7 +23,7 @@ def run(file: File, json: Json = False) -> None:
 
     need_extra()
     from laminar.kernels.analyse.verdicts import check, verdicts
-    from laminar.kernels.language.kernel import entries
+    from laminar.kernels.derive.by_hand import by_hand
     from laminar.kernels.language.rules import KernelError, excerpt
 
     text = read_text(file)
@@ -31,11 +31,11 @@ def run(file: File, json: Json = False) -> None:
     found: list[tuple[Kernel, list[Verdict]]] = []
     error: KernelError | None = None
     try:
-        backward = ("kernel_backward", f"{file.stem}_backward")  # as operator/backward.py looks for it
-        for entry in ["kernel", *(one for one in entries(text, file.name) if one in backward)]:
-            kernel = kernel_of(text, file.name, entry)
+        kernel: Kernel | None = kernel_of(text, file.name)
+        while kernel is not None:
             check(kernel, file.name)
             found.append((kernel, verdicts(kernel)))
+            kernel = by_hand(kernel, file.name) if len(found) == 1 else None
     except KernelError as caught:
         error = caught
     if json:

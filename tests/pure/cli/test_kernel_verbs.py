@@ -241,6 +241,14 @@ def test_an_adjoint_by_the_files_name_is_checked(verbs: Verbs) -> None:
 
 def test_numbers_and_kinds_of_arrays(verbs: Verbs) -> None:
     head = "void kernel(int i, int n, bool b, int k, long l, double d, const bool x[4], const int z[2][2], float y[n]) {"
+def test_an_adjoint_that_does_not_fit_is_told_by_check(verbs: Verbs) -> None:
+    verbs.write("two.c", LEAKY + "void kernel_backward(int i, int n, const double grad_y[n], float grad_x[n]) { grad_x[i] = grad_y[i]; }\n")
+    code, _, err = verbs("kernel check two.c")
+    line = LEAKY.count("\n") + 1
+    assert code == 2 and err.startswith(f"error L701: two.c:{line}:49: `grad_y` of kernel_backward is double, and `y` is float (K20")
+    assert "  fix: `const float grad_y[n]`" in err and err.splitlines()[2].endswith("^")
+
+
     verbs.write("kinds.c", head + " y[i] = b + k + l + d + x[i] + z[i / 2][i % 2]; }")
     line = "kernel run kinds.c --param b=true --param k=0x10 --param l=-3 --param d=1e2 --param x=ones:4 --param z=random:2x2:1"
     assert verbs(f"{line} --instances 4")[0] == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from laminar.kernels.analyse.verdicts import check
+from laminar.kernels.derive.by_hand import by_hand
 from laminar.kernels.language.declarations import LOCAL_BYTES, SHARED_BYTES
 from laminar.kernels.language.expressions import DEEPEST
 from laminar.kernels.language.intrinsics import ATOMICS, CONSTANTS, INTRINSICS, TESTS
@@ -32,9 +33,17 @@ def test_every_rule_has_a_section() -> None:
 def test_examples_of_a_rule(rule: str) -> None:
     bad, good = kernels(SECTIONS[rule])
     with pytest.raises(KernelError) as caught:
-        check(read_kernel(bad))
+        all_checked(bad)
     assert caught.value.rule == rule
-    check(read_kernel(good))
+    all_checked(good)
+
+
+def all_checked(text: str) -> None:
+    """As `kernel check` does."""
+    kernel = read_kernel(text)
+    for one in (kernel, by_hand(kernel, "kernel.c")):
+        if one is not None:
+            check(one)
 
 
 def test_the_first_example() -> None:

@@ -147,10 +147,10 @@ def test_an_adjoint_by_hand_comes_first(name: str) -> None:
     [
         (
             "const float grad_z[n], float grad_x[n]",
-            "L702",
+            "L701",
             "`grad_z` of kernel_backward is neither a parameter of the kernel nor grad_ and one",
         ),
-        ("const double grad_y[n], float grad_x[n]", "L702", "`grad_y` of kernel_backward is double, and `y` is float"),
+        ("const double grad_y[n], float grad_x[n]", "L701", "`grad_y` of kernel_backward is double, and `y` is float"),
         ("const float grad_y[n], float x[n]", "L705", "kernel_backward has no grad_x"),
     ],
 )
@@ -171,6 +171,58 @@ def test_a_kernel_without_a_derivative_can_be_called() -> None:
     )
     x = torch.full((3,), 5.0, requires_grad=True)
     y = kernel(x)
+def test_outputs_are_as_the_kernel_left_them_with_const_or_without() -> None:
+    (x,) = inputs((4,))
+    assert torch.autograd.gradcheck(
+        made(BY_HAND.replace("NAME", "kernel_backward").replace("FACTOR", "1").replace("const double y", "double y")), (x,)
+    )
+
+
+def test_the_gradient_of_a_sum_in_place_goes_on_as_it_came() -> None:
+    add = made("""void kernel(int i, int n, const double x[n], double total[n]) { total[i] += x[i]; }
+    void kernel_backward(int i, int n, const double grad_total[n], double grad_x[n]) { grad_x[i] = grad_total[i]; }""")
+    given = inputs((4,), (4,))
+    assert torch.autograd.gradcheck(add, given)
+    assert set(torch.library.opcheck(add.operator(), (*given, None)).values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ("const float grad_y[100000000], float grad_x[n]", r"\[100000000\], and here it has \[2, 2\]"),
+        ("const float grad_y[n], float grad_x[100000000]", r"\[100000000\], and here it has \[2, 2\]"),
+        ("const float grad_y[n], const float x[2 * n], float grad_x[n]", r"\[8\], and here it has \[2, 2\]"),
+    ],
+)
+def test_an_adjoint_by_hand_with_other_sizes_reads_nobody_elses_memory(parameters: str, said: str) -> None:
+    forward = "void kernel(int i, int n, const float x[n], float y[n]) { y[i] = x[i]; }"
+    more = "+ x[2 * n - 1]" if " x[" in parameters else ""
+    kernel = made(f"{forward}\nvoid kernel_backward(int i, int n, {parameters}) {{ grad_x[i] = grad_y[i] {more}; }}", "wide.c")
+    with pytest.raises(LaminarError, match=said) as caught:
+        kernel(torch.ones(2, 2, requires_grad=True)).sum().backward()
+    assert caught.value.code == "L702" and caught.value.message.startswith("wide.c:2:") and caught.value.hint
+
+
+def test_a_gradient_of_another_size_is_refused() -> None:
+    rows = made("""void kernel(int i, int n, int m, const float x[n][m], float y[n][m]) { for (int k = 0; k < m; k++) y[i][k] = x[i][k]; }
+    void kernel_backward(int i, int n, int m, const float grad_y[n][m], float grad_x[n]) { grad_x[i] = grad_y[i][0]; }""")
+    with pytest.raises(LaminarError, match=r"the gradient of `x` has the shape \[3\], and `x` has \[3, 2\]") as caught:
+        rows(torch.ones(3, 2, requires_grad=True)).sum().backward()
+    assert caught.value.code == "L702" and "grad_x" in (caught.value.hint or "")
+
+
+def test_an_adjoint_by_hand_may_see_all_elements_in_a_row() -> None:
+    text = """#pragma laminar instances rows * cols
+    void kernel(int i, int n, int rows, int cols, const float x[rows][cols], float y[rows][cols]) {
+        y[i / cols][i % cols] = 3 * x[i / cols][i % cols];
+    }
+    void kernel_backward(int i, int n, int rows, int cols, const float grad_y[n], float grad_x[n]) { grad_x[i] = 3 * grad_y[i]; }"""
+    kernel, x = made(text), torch.ones(3, 2, requires_grad=True)
+    for call in (kernel, lambda x: kernel.operator()(x, None, None, None)):
+        (found,) = torch.autograd.grad(call(x).sum(), x)
+        assert found.tolist() == [[3.0, 3.0]] * 3
+
+
     assert y.tolist() == [0.625] * 3
     with pytest.raises(LaminarError, match=r"halve.c:3:5: no gradient can be derived: this loop does not count") as caught:
         y.sum().backward()

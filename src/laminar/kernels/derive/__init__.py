@@ -15,6 +15,7 @@ Read in this order:
     prune.py       what nobody needs is left out again; tidy.py: variables that only pass a value on
     owners.py      gradients that only one instance adds to need no atomic
     gather.py      the others by their elements, with digits.py: an instance for each, and no atomics, where indices can be turned round
+    by_hand.py     an adjoint that somebody wrote: whether its parameters go with those of the kernel
 
-Not here: `kernel_backward` that somebody wrote, and how gradients get to torch (operator).
+Not here: how gradients get to torch (operator).
 """

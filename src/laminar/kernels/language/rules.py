@@ -27,6 +27,7 @@ RULES: Final[dict[str, str]] = {
     "K17": "directives are #define of constants and #pragma laminar",
     "K18": "functions are those of the file and of the table of functions",
     "K19": "shared and local memory is small",
+    "K20": "an adjoint takes parameters of the kernel and their gradients",
 }
 
 WIDEST: Final = 160  # characters of a line that are shown

@@ -10,9 +10,10 @@ import re
 from dataclasses import dataclass, field, replace
 
 from laminar.core.errors import LaminarError
+from laminar.kernels.derive.by_hand import GRAD
 from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.tree import Kernel
-from laminar.kernels.operator.backward import GRAD, Backward, derived
+from laminar.kernels.operator.backward import Backward, derived
 from laminar.kernels.operator.routine import Routine
 
 

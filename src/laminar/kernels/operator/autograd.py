@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from laminar.core.errors import LaminarError
+from laminar.kernels.derive.by_hand import GRAD
 from laminar.kernels.operator.again import Adjoint
 from laminar.kernels.operator.backward import Backward
 from laminar.kernels.operator.engine import DTYPES
@@ -81,7 +82,16 @@ class Tape:
             ]
             gave = self._run(one, arrays, values, traced=traced)
             results |= zip(one.gives, [summed(part) for part in gave] if one.otherwise is not None else gave, strict=True)
-        return {name: one.reshape(self.shapes[name]) for name, one in results.items()}
+        return {name: self._shaped(name, one) for name, one in results.items()}
+
+    def _shaped(self, name: str, one: Tensor) -> Tensor:
+        """By hand it may have any size. Nobody knows while sizes are symbols."""
+        shape = self.shapes[name]
+        if all(type(size) is int for size in (*one.shape, *shape)) and one.numel() != math.prod(shape):
+            said = f"the gradient of `{name}` has the shape {list(one.shape)}, and `{name}` has {list(shape)}"
+            hint = f"for {GRAD}{name} the sizes that the kernel has for `{name}`"
+            raise LaminarError("L702", f"{self.function.routine.file}: {said}", hint=hint)
+        return one.reshape(shape)
 
     def _unseen(self) -> dict[str, Tensor]:
         """Gradients of arrays that the routine changes and does not give back: nothing came of them."""

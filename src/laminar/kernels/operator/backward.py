@@ -1,27 +1,20 @@
-"""The adjoint of a kernel: a function `kernel_backward` of the same file, or `leaky_backward` in leaky.c; else derived.
-
-A hand-written one has parameters by name, as many as it needs: those of the kernel; `grad_y` of outputs; `grad_x` of inputs, which start
-as zeros. Outputs are as the kernel left them, arrays that it changes as they were before.
-"""
+"""The adjoint of a kernel: the one that is written in its file (derive/by_hand.py); else derived."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from pathlib import PurePath
-from typing import NoReturn
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
 from laminar.core.kernel_files import KernelName
 from laminar.kernels.derive.adjoint import adjoint, adjoint_by_element, adjoint_in_parts
+from laminar.kernels.derive.by_hand import GRAD, by_hand
 from laminar.kernels.derive.prune import touched
-from laminar.kernels.language.kernel import entries, read_kernel
-from laminar.kernels.language.tree import Kernel, Parameter, statements
+from laminar.kernels.language.kernel import read_kernel
+from laminar.kernels.language.tree import Kernel, statements
 from laminar.kernels.operator.bind import is_flat
 from laminar.kernels.operator.routine import Routine
-
-GRAD = "grad_"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,19 +39,13 @@ class Backward:
         return own if self.otherwise is None else own | self.otherwise.outputs
 
 
-def entry_of(text: str, file: str) -> str | None:
-    """The hand-written adjoint's name."""
-    wanted = ("kernel_backward", f"{PurePath(file).stem}_backward")
-    return next((name for name in entries(text, file) if name in wanted), None)
-
-
 def backwards_of(kernel: Kernel, file: str, wanted: frozenset[str], *, as_said: bool) -> tuple[Backward, ...]:
     """Adjoints that together give the gradients of `wanted`. `as_said`: there are as many instances as the text says. Raises L705, L701.
 
     What many instances add to is derived by element where that can be done, so that it needs no atomics."""
-    entry = entry_of(kernel.text, file)
-    if entry is not None:
-        return (_Fitting(kernel, read_kernel(kernel.text, file, entry), file, flat_of(kernel)).backward(wanted),)
+    written = by_hand(kernel, file)
+    if written is not None:
+        return (_Fitting(kernel, written, file, flat_of(kernel), by_hand=True).backward(wanted),)
     return derived(kernel, file, wanted, flat_of(kernel), as_said=as_said)
 
 
@@ -102,6 +89,7 @@ class _Fitting:
     file: str
     flat: frozenset[str]
     by_element: bool = False
+    by_hand: bool = False
 
     def backward(self, wanted: frozenset[str]) -> Backward:
         self.made = _without_unused(self.kernel, self.made)
@@ -113,14 +101,11 @@ class _Fitting:
         for one in self.made.parameters[2:]:
             name = one.name.removeprefix(GRAD)
             source = of.get(one.name) or of.get(name)
-            if source is None or source.role == "instance" or (source.role == "count" and not self.by_element):
-                self._fail(one, "is neither a parameter of the kernel nor grad_ and one")
-            if one.of.type != source.of.type:
-                self._fail(one, f"is {one.of.type}, and `{source.name}` is {source.of.type}")
+            assert source is not None
             if one.role == "value":
                 continue
             if one.name in of:
-                if source.mode == "out" and one.mode != "in":
+                if source.mode == "out" and (one.mode == "out" or (one.mode == "inout" and not self.by_hand)):
                     continue  # to work on, of zeros
                 takes.append(("output" if source.mode == "out" else "input", one.name))
             elif source.mode in ("out", "inout"):
@@ -131,7 +116,7 @@ class _Fitting:
                 gives[name] = one.name
                 continue
             given.append(one.name)
-            if one.mode != "in":
+            if one.mode != "in" or one.name in gives.values():
                 copied.add(one.name)
         missing = sorted(wanted - gives.keys())
         if missing:
@@ -150,15 +135,9 @@ class _Fitting:
             copied=frozenset(copied),
             returned=tuple(gives[name] for name in returned),
             flat=frozenset(one.name for one in self.made.arrays if {one.name, one.name.removeprefix(GRAD)} & self.flat),
+            by_hand=self.by_hand,
         )
         return Backward(routine, self.by_element, tuple(takes), returned)
-
-    def _fail(self, one: Parameter, why: str) -> NoReturn:
-        raise LaminarError(
-            "L702",
-            f"{self.file}:{one.at.line}:{one.at.column}: `{one.name}` of {self.made.name} {why}",
-            hint=f"parameters of {self.made.name}: those of the kernel, {GRAD}… of its outputs (const) and {GRAD}… of its inputs",
-        )
 
 
 def operator_name(file: str, text: str, *parts: str) -> str:

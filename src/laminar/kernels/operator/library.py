@@ -6,6 +6,7 @@ number of instances (or None).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -74,7 +75,8 @@ def _run(routine: Routine, given: Sequence[Any]) -> tuple[Tensor, ...]:
 def _check(routine: Routine, name: str, tensor: Tensor, wanted: Any) -> None:
     """Whoever calls the operator itself gets an error, too, and not somebody else's memory."""
     dtype, shape = DTYPES[routine.objects[name].type], [tensor.numel()] if name in routine.flat else list(tensor.shape)
-    if tensor.dtype is not dtype or shape != list(wanted):
+    fits = tensor.numel() == math.prod(wanted) if routine.by_hand else shape == list(wanted)
+    if tensor.dtype is not dtype or not fits:
         said = f"`{name}` is {tensor.dtype} {shape}, and the kernel takes {dtype} {list(wanted)}"
         raise LaminarError("L702", f"{routine.name}: {said}", hint="call the kernel, not its operator")
 

@@ -15,6 +15,7 @@ from laminar.core.errors import LaminarError
 from laminar.kernels.analyse.facts import Facts
 from laminar.kernels.analyse.written import written_everywhere
 from laminar.kernels.arguments import MOST
+from laminar.kernels.derive.by_hand import GRAD
 from laminar.kernels.language.tree import Kernel, Load, Object, Read, expressions, statements, walk
 from laminar.kernels.operator.engine import DTYPES, Engine, engine_of
 from laminar.kernels.operator.sizes import instances, size
@@ -32,6 +33,7 @@ class Routine:
     copied: frozenset[str]
     returned: tuple[str, ...]
     flat: frozenset[str]
+    by_hand: bool = False  # somebody wrote it beside the kernel: its sizes are its own, and looked at in every call
 
     @functools.cached_property
     def engine(self) -> Engine:
@@ -71,9 +73,27 @@ class Routine:
         sizes = (part for one in self.objects.values() if one.memory == "global" for size in one.shape for part in walk(size))
         return self.kernel.instances is None and any(isinstance(part, Read) and part.variable is self.kernel.count for part in sizes)
 
+    def _check_sizes(self, given: Sequence[Tensor], values: Sequence[Any], count: int) -> None:
+        """That arrays have as many elements as the text says: native code goes by it. Raises L702."""
+        known: dict[Any, Any] = {one.of: value for one, value in zip(self.kernel.values, values, strict=True)}
+        known[self.kernel.count] = count
+        held = dict(zip(self.given, given, strict=True))
+        for one in self.kernel.arrays:
+            tensor = held.get(one.name)
+            if tensor is None and one.name not in self.flat:
+                continue  # made by what the text says
+            has = list(self.shape(one.name, given, values, count) if tensor is None else tensor.shape)
+            said = [size(part, known) for part in self.objects[one.name].shape]
+            if math.prod(has) != math.prod(said):
+                at, what = one.at, f"`{one.name}` of {self.kernel.name} has the shape {said}, and here it has {has}"
+                hint = f"the sizes that `{one.name.removeprefix(GRAD)}` has in the kernel"
+                raise LaminarError("L702", f"{self.file}:{at.line}:{at.column}: {what}", hint=hint)
+
     def run(self, given: Sequence[Tensor], values: Sequence[Any], count: int, slots: bytes | None = None) -> tuple[Tensor, ...]:
         """`given` in order, of the right dtypes and shapes."""
         held: dict[str, Tensor] = {}
+        if self.by_hand:
+            self._check_sizes(given, values, count)
         filled = self.filled if self._as_said(given, values, count) else frozenset[str]()
         for name, tensor in zip(self.given, given, strict=True):
             plain = tensor.detach().resolve_neg()
