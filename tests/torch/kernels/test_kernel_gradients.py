@@ -68,6 +68,13 @@ def test_as_a_module() -> None:
     assert "leaky.c, slope=0.1" in repr(made(LEAKY, "leaky.c").module(slope=0.1))
 
 
+@pytest.mark.parametrize(("name", "said"), [("slop", "there is no parameter `slop`; did you mean 'slope'?"), ("y", "`y` is an output")])
+def test_a_module_is_not_made_of_unknown_parameters(name: str, said: str) -> None:
+    with pytest.raises(LaminarError) as caught:
+        made(LEAKY, "leaky.c").module(**{name: 0.1})
+    assert caught.value.code == "L702" and said in caught.value.message and caught.value.hint
+
+
 def test_part_of_the_inputs() -> None:
     kernel = made(CONVOLUTION)
     x, weight, bias = torch.randn(2, 2, 4, 4), torch.randn(3, 2, 3, 3), torch.randn(3)
@@ -164,13 +171,6 @@ def test_an_adjoint_by_hand_that_does_not_fit(parameters: str, code: str, said: 
     assert caught.value.code == code
 
 
-def test_a_kernel_without_a_derivative_can_be_called() -> None:
-    kernel = made(
-        "void kernel(int i, int n, const float x[n], float y[n]) {\n    float v = x[i];\n    while (v > 1) v = v / 2;\n    y[i] = v;\n}",
-        "halve.c",
-    )
-    x = torch.full((3,), 5.0, requires_grad=True)
-    y = kernel(x)
 def test_outputs_are_as_the_kernel_left_them_with_const_or_without() -> None:
     (x,) = inputs((4,))
     assert torch.autograd.gradcheck(
@@ -223,6 +223,13 @@ def test_an_adjoint_by_hand_may_see_all_elements_in_a_row() -> None:
         assert found.tolist() == [[3.0, 3.0]] * 3
 
 
+def test_a_kernel_without_a_derivative_can_be_called() -> None:
+    kernel = made(
+        "void kernel(int i, int n, const float x[n], float y[n]) {\n    float v = x[i];\n    while (v > 1) v = v / 2;\n    y[i] = v;\n}",
+        "halve.c",
+    )
+    x = torch.full((3,), 5.0, requires_grad=True)
+    y = kernel(x)
     assert y.tolist() == [0.625] * 3
     with pytest.raises(LaminarError, match=r"halve.c:3:5: no gradient can be derived: this loop does not count") as caught:
         y.sum().backward()

@@ -45,10 +45,11 @@ class Binder:
         self.kernel, self.file = kernel, file
         self.inputs = inputs_of(kernel)
         self.flat = is_flat(kernel)
+        self._known = {one.name: one for one in kernel.parameters[2:]}
 
     def call(self, tensors: Sequence[Any], named: Mapping[str, Any]) -> Call:
         """Which is which. Raises L702."""
-        known = {one.name: one for one in self.kernel.parameters[2:]}
+        known = self._known
         if len(tensors) > len(self.inputs):
             wanted = ", ".join(declared(one) for one in self.inputs)
             self.fail(f"{len(tensors)} tensors, and the kernel takes {len(self.inputs)} ({wanted})", "values and outputs by name")
@@ -58,17 +59,25 @@ class Binder:
         for name, given in named.items():
             if name == INSTANCES and name not in known:
                 instances = given
-            elif name not in known:
-                self.fail(f"there is no parameter `{name}`; {did_you_mean(name, [*known, INSTANCES])}", f"laminar kernel check {self.file}")
-            elif known[name].role == "value":
+                continue
+            self.check_name(name)
+            if known[name].role == "value":
                 values[name] = given
-            elif known[name].mode == "out":
-                self.fail(f"`{name}` is an output: the call gives it back", f"leave {name} out")
             elif name in arrays:
                 self.fail(f"`{name}` is given twice", f"once: by its place, or as {name}=…")
             else:
                 arrays[name] = given
         return Call(tuple(self._tensor(one, arrays) for one in self.inputs), values, instances)
+
+    def check_name(self, name: str) -> None:
+        """That it can be given by this name. Raises L702."""
+        if name == INSTANCES and name not in self._known:
+            return
+        if name not in self._known:
+            said = f"there is no parameter `{name}`; {did_you_mean(name, [*self._known, INSTANCES])}"
+            self.fail(said, f"laminar kernel check {self.file}")
+        if self._known[name].mode == "out":
+            self.fail(f"`{name}` is an output: the call gives it back", f"leave {name} out")
 
     def _tensor(self, one: Parameter, arrays: Mapping[str, Any]) -> Tensor:
         given = arrays.get(one.name)

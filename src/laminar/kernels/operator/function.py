@@ -176,9 +176,11 @@ class KernelFunction:
         return found
 
     def module(self, **values: Any) -> KernelModule:
-        """As a module of a model, called with the tensors alone."""
+        """As a module of a model, called with the tensors alone. Raises L702."""
         from laminar.kernels.operator.module import KernelModule
 
+        for name in values:
+            self._binder.check_name(name)
         return KernelModule(self, **values)
 
     def __reduce__(self) -> tuple[Any, ...]:
