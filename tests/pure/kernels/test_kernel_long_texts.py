@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from laminar.kernels.analyse.verdicts import verdicts
 from laminar.kernels.compile.native import compiled
 from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.rules import WIDEST, KernelError, excerpt
-from laminar.kernels.language.tree import At
+from laminar.kernels.language.tree import At, Constant
 
 HEAD = "void kernel(int i, int n, inout float y[n]) {"
 
@@ -61,7 +63,33 @@ def test_conditions_within_each_other_have_an_end(link: str) -> None:
     assert caught.value.at.line in (130, 131) and "128 conditions" in caught.value.what
 
 
-def test_all_local_arrays_together_have_a_limit_in_native_code() -> None:
-    arrays = "".join(f"float a{number}[16000]; a{number}[0] = 1;\n" for number in range(40))
+def many(arrays: int) -> str:
+    """Of 64,000 bytes each."""
+    return f"{HEAD}\n" + "".join(f"float a{number}[16000]; a{number}[0] = 1;\n" for number in range(arrays)) + " y[i] = a0[0]; }"
+
+
+def test_all_local_arrays_together_have_a_limit() -> None:
+    """The same for whoever only checks or emulates."""
+    assert read_kernel(many(32)).objects
     with pytest.raises(KernelError, match=r"^many\.c:41:7: .*2,560,000 bytes.*K19"):
-        compiled(read_kernel(f"{HEAD}\n{arrays} y[i] = a0[0]; }}", "many.c"), file="many.c")
+        read_kernel(many(40), "many.c")
+
+
+def test_what_is_made_of_a_kernel_has_the_same_limit_in_native_code() -> None:
+    small, large = read_kernel(many(32)), replace(read_kernel(many(1)).objects[1], shape=(Constant(At(1, 1), "int", 99_999),))
+    with pytest.raises(KernelError, match=r"^many\.c:2:7: .*2,447,996 bytes.*K19"):
+        compiled(replace(small, objects=(*small.objects, large)), file="many.c")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("".join(f"if (i == {number}) y[i] = 1; else\n" for number in range(1000)) + "y[i] = 2;", range(50, 999)),
+        ("".join(f"if (i > {number})\n" for number in range(1000)) + "y[i] = 2;", range(50, 999)),
+        ("y[i] = " + "-\n" * 2000 + "1;", range(50, 1999)),
+    ],
+)
+def test_where_a_text_without_brackets_is_nested_too_deeply(text: str, line: range) -> None:
+    with pytest.raises(KernelError, match="nested too deeply") as caught:
+        read_kernel(f"{HEAD}\n{text} }}")
+    assert caught.value.at.line in line

@@ -28,7 +28,7 @@ from laminar.kernels.compile.build import built
 from laminar.kernels.compile.entry import RUN
 from laminar.kernels.compile.grid import Shape
 from laminar.kernels.compile.host import host, linked, object_code
-from laminar.kernels.compile.plan import independent, local_bytes, planned
+from laminar.kernels.compile.plan import independent, planned
 from laminar.kernels.compile.sizes import size_number
 from laminar.kernels.compile.space import Space
 from laminar.kernels.compile.together import Pace, Shared
@@ -36,6 +36,7 @@ from laminar.kernels.compile.watch import Watch
 from laminar.kernels.emulate.findings import HINTS
 from laminar.kernels.language.contract import contracted
 from laminar.kernels.language.digest import digest
+from laminar.kernels.language.room import too_large
 from laminar.kernels.language.rules import KernelError, excerpt
 from laminar.kernels.language.tree import (
     At,
@@ -56,7 +57,6 @@ from laminar.kernels.language.types import converted
 Array: TypeAlias = np.ndarray[Any, Any]
 Scalar: TypeAlias = int | float | bool
 
-MOST_LOCAL: Final = 2 << 20  # bytes of all local arrays of an instance
 REMEMBERED: Final = 256  # calls that were found to fit
 
 
@@ -233,12 +233,11 @@ def accesses(kernel: Kernel) -> list[Load | Store | Atomic]:
 
 
 def check_small(kernel: Kernel, file: str = "kernel.c") -> None:
-    """Local arrays are on the stack of the thread that runs."""
-    total = local_bytes(kernel)
-    if total > MOST_LOCAL:
-        last = [one for one in kernel.objects if one.memory == "local"][-1]
-        said = f"with `{last.name}` all local arrays have {total:,} bytes, {MOST_LOCAL:,} are the most in native code"
-        raise KernelError("K19", last.at, said, instead="smaller arrays, or parameters of the kernel", text=kernel.text, name=file)
+    """As it was read; what is made of it may have more."""
+    large = too_large(kernel.objects)
+    if large is not None:
+        at, said, instead = large
+        raise KernelError("K19", at, said, instead=instead, text=kernel.text, name=file)
 
 
 def text_of(kernel: Kernel, space: Space, plan: Plan | None, watch: Watch | None = None) -> str:

@@ -18,8 +18,8 @@ from laminar.kernels.compile.differs import Differs
 from laminar.kernels.compile.grid import LANES, ROWS, Shape
 from laminar.kernels.compile.host import Host
 from laminar.kernels.compile.space import Digit, Space
+from laminar.kernels.language.room import local_bytes
 from laminar.kernels.language.tree import (
-    SIZES,
     Assign,
     Atomic,
     Block,
@@ -47,7 +47,7 @@ def planned(kernel: Kernel, space: Space, host: Host, *, blocks: bool = True) ->
     """None: no lanes, since local arrays would be too large."""
     types = {one.type for one in kernel.objects} | {one.of.type for one in kernel.values}
     width = host.vector // (8 if types & {"double", "long"} else 4)
-    if local_bytes(kernel) * width > LARGEST:
+    if local_bytes(kernel.objects) * width > LARGEST:
         return None
     plain = Plan(Shape(1, 1, width), 1 if space.cuts else 0)
     loops = [one for one in _innermost(kernel.body) if _adds(one)]
@@ -60,7 +60,7 @@ def planned(kernel: Kernel, space: Space, host: Host, *, blocks: bool = True) ->
                 continue
             plan = Plan(Shape(rows, vectors, width), axis)
             cost = _cost(space, plan, loops, host)
-            if cost is not None and cost * GAIN < least and local_bytes(kernel) * plan.shape.instances <= LARGEST:
+            if cost is not None and cost * GAIN < least and local_bytes(kernel.objects) * plan.shape.instances <= LARGEST:
                 best, least = plan, cost
     return best
 
@@ -127,17 +127,6 @@ def _adds(loop: Loop) -> bool:
     """Does it load, and carry something from round to round?"""
     loads = any(isinstance(part, Load) for one in statements(loop.body) for whole in expressions(one) for part in walk(whole))
     return loads and any(isinstance(one, Assign) for one in statements(loop.body))
-
-
-def local_bytes(kernel: Kernel) -> int:
-    total = 0
-    for one in kernel.objects:
-        if one.memory == "local":
-            elements = 1
-            for size in one.shape:
-                elements *= int(getattr(size, "value", 1))
-            total += elements * SIZES[one.type]
-    return total
 
 
 def independent(kernel: Kernel, space: Space) -> bool:

@@ -17,7 +17,8 @@ from laminar.kernels.language.described import Described
 from laminar.kernels.language.expressions import DEEPEST, value_of
 from laminar.kernels.language.fold import folded
 from laminar.kernels.language.names import Body, Bound, Names, Out
-from laminar.kernels.language.parse import parse, parse_expression, place, spoken
+from laminar.kernels.language.parse import deepest, parse, parse_expression, place, spoken
+from laminar.kernels.language.room import too_large
 from laminar.kernels.language.statements import lowered
 from laminar.kernels.language.text import Define, Text, prepared
 from laminar.kernels.language.tree import (
@@ -47,7 +48,7 @@ def read_kernel(source: str, name: str = "kernel.c", entry: str = "kernel") -> K
     try:
         return _read(text, entry)
     except RecursionError:
-        text.fail("K01", At(1, 1), "calls and conditions are nested too deeply", "fewer within each other")
+        text.fail("K01", deepest(text) or At(1, 1), "calls and conditions are nested too deeply", "fewer within each other")
 
 
 def _read(text: Text, entry: str) -> Kernel:
@@ -70,6 +71,8 @@ def _read(text: Text, entry: str) -> Kernel:
     if deep is not None:
         said = f"more than {DEEPEST} conditions and loops within each other, counting what comes after `else` or a return"
         text.fail("K19", deep, said, "a loop, or an array to look it up")
+    if (large := too_large(body.objects)) is not None:
+        text.fail("K19", *large)
     check_unused(body)
     instances, contract = _pragmas(names, given)
     known = [_with_mode(one, block) for one in parameters]

@@ -64,7 +64,12 @@ def parse(text: Text) -> c_ast.FileAST:
         )
     except RecursionError:
         said = "brackets, operators or conditions are nested too deeply"
-        text.fail("K01", _deepest(text), said, "names for parts of the expression; a loop, or an array to look it up")
+        text.fail(
+            "K01",
+            deepest(text) or parser.here() or _end(text),
+            said,
+            "names for parts of the expression; a loop, or an array to look it up",
+        )
 
 
 def parse_expression(text: Text, words: Define, what: str) -> c_ast.Node:
@@ -98,14 +103,14 @@ def _end(text: Text) -> At:
     return At(len(lines), len(lines[-1]) + 1)
 
 
-def _deepest(text: Text) -> At:
+def deepest(text: Text) -> At | None:
     """The first of the brackets that are nested deepest, if it is they."""
     depth, most, found = 0, 0, 0
     for offset, one in enumerate(text.plain):
         depth += (one in "([{") - (one in ")]}")
         if depth > most:
             most, found = depth, offset
-    return At(text.plain.count("\n", 0, found) + 1, found - text.plain.rfind("\n", 0, found)) if most >= DEEP else At(1, 1)
+    return At(text.plain.count("\n", 0, found) + 1, found - text.plain.rfind("\n", 0, found)) if most >= DEEP else None
 
 
 def _fail_by_name(text: Text, at: At, what: str) -> None:
