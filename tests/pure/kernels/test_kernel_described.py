@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from laminar.core.errors import LaminarError
-from laminar.core.kernel_files import kernel_text
+from laminar.core.kernel_files import KernelName, kernel_text
 from laminar.kernels.arguments import arguments
 from laminar.kernels.emulate.run import emulate
+from laminar.kernels.language.described import with_parameters
 from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.rules import KernelError
 from laminar.kernels.open_file import open_kernel
@@ -60,6 +61,42 @@ def test_mistakes_in_it_are_named(tmp_path: Path, beside: str, said: str) -> Non
     with pytest.raises(LaminarError) as error:
         open_kernel(tmp_path / "sum.c")
     assert said in error.value.message and error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("beside", "place", "shown"),
+    [
+        ("# sizes\n[x", "sum.params.toml:2:3: ", "[x"),
+        ("\nx = 1\n", "sum.params.toml:2:1: ", "x = 1"),
+        ('[y]\nmode = "out"\n\n[x]\nmode = "into"\n', "sum.params.toml:5:1: ", 'mode = "into"'),
+        (BESIDE + '[z]\nshape = ["n"]\n', "sum.params.toml:7:1: ", "[z]"),
+        ('[x]\nmode = "in"\n  shape = ["n", "nothing"]\n', "sum.params.toml:3:3: ", '  shape = ["n", "nothing"]'),
+        ("x = { shape = [0] }\n", "sum.params.toml:1:7: ", "x = { shape = [0] }"),
+        ("y.shape = ['n']\nx.shape = ['n +']\n", "sum.params.toml:2:3: ", "x.shape = ['n +']"),
+        ("[x]\nshape = ['n /* all */', 'm']\n", "sum.params.toml:2:1: ", "shape = ['n /* all */', 'm']"),
+    ],
+)
+def test_mistakes_are_shown_where_they_are_in_that_file(tmp_path: Path, beside: str, place: str, shown: str) -> None:
+    (tmp_path / "sum.c").write_text(POINTERS)
+    (tmp_path / "sum.params.toml").write_text(beside)
+    with pytest.raises(LaminarError) as error:
+        open_kernel(tmp_path / "sum.c")
+    message, line, caret = error.value.message.split("\n")
+    assert message.startswith(place) and line == f"  {shown}" and caret.index("^") == int(place.split(":")[2]) + 1
+
+
+def test_where_it_came_from_is_not_part_of_a_name() -> None:
+    """Neither lines nor comments of that file."""
+    texts = [with_parameters(POINTERS, beside, "sum.params.toml") for beside in (BESIDE, f"# sizes\n\n{BESIDE}")]
+    assert texts[0] != texts[1] and KernelName.of(texts[0], "sum.c") == KernelName.of(texts[1], "sum.c")
+    plain = POINTERS + "#pragma laminar parameter x [n][m]\n#pragma laminar parameter y out [n]\n"
+    assert KernelName.of(texts[0], "sum.c") == KernelName.of(plain, "sum.c")
+
+
+def test_mistakes_of_a_directive_are_shown_where_its_sizes_are() -> None:
+    with pytest.raises(KernelError) as caught:
+        read_kernel("#pragma laminar parameter y [0]\nvoid kernel(int i, int n, float *y) { y[i] = 1.0f; }\n")
+    assert caught.value.at == (1, 29)
 
 
 def test_a_directive_says_the_same() -> None:

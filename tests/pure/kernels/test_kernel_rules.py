@@ -388,3 +388,4 @@ def test_half_a_file_is_an_error_and_no_crash(cut: int) -> None:
     text = F + body("float v = f(x[i]); /* note */ if (v < 0.0f) { v = -v; } y[i] = v;")
     with pytest.raises(KernelError):
         read_kernel(text[: len(text) * cut // 100], "half.c")
+        "file": "t.c",

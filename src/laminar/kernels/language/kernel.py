@@ -183,16 +183,16 @@ def _described_shape(names: Names, node: c_ast.Decl, told: Described) -> tuple[E
     """Sizes that the text leaves to a description."""
     text = names.text
     if not isinstance(node.type, c_ast.PtrDecl):
-        text.fail("K13", told.at, f"`{node.name}` has its sizes in line {place(node).line} already", "one of both")
+        text.fail("K13", told.sizes_at, f"`{node.name}` has its sizes in line {place(node).line} already", "one of both")
     if isinstance(node.type.type, c_ast.PtrDecl):
         text.fail("K04", place(node), f"`{node.name}` is a pointer to a pointer", f"`float *{node.name}`, with all its sizes described")
     sizes: list[Expression] = []
     for words in told.sizes:
         first: Out = []
-        found = value_of(names, parse_expression(text, Define(told.at, words), f"a size of `{node.name}`"), first)
+        found = value_of(names, parse_expression(text, Define(told.sizes_at, words), f"a size of `{node.name}`"), first)
         known = folded(found)
         if found.type not in WHOLE or first or not is_size(known or found) or (known is not None and known.value <= 0):
-            text.fail("K13", told.at, f"a size of `{node.name}` is `{words[:40]}`", "a whole number above 0, of sizes and values")
+            text.fail("K13", told.sizes_at, f"a size of `{node.name}` is `{words[:40]}`", "a whole number above 0, of sizes and values")
         sizes.append(known or found)
     return tuple(sizes)
 

@@ -37,11 +37,18 @@ class KernelError(LaminarError):
     """A kernel that is not in the language: which rule, where, and what to write instead."""
 
     def __init__(self, rule: str, at: At, what: str, *, instead: str, text: str, name: str) -> None:
-        self.rule, self.at, self.what, self.instead = rule, at, what, instead
+        self.rule, self.at, self.what, self.instead, self.file = rule, at, what, instead, name
         super().__init__("L701", f"{name}:{at.line}:{at.column}: {what} ({rule}: {RULES[rule]})\n{excerpt(text, at)}", hint=instead)
 
     def to_json(self) -> dict[str, object]:
-        return {"rule": self.rule, "line": self.at.line, "column": self.at.column, "what": self.what, "instead": self.instead}
+        return {
+            "rule": self.rule,
+            "file": self.file,
+            "line": self.at.line,
+            "column": self.at.column,
+            "what": self.what,
+            "instead": self.instead,
+        }
 
 
 def excerpt(text: str, at: At) -> str:

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
-from laminar.kernels.language.described import Described, directive
+from laminar.kernels.language.described import Described, Origin, directive, origins
 from laminar.kernels.language.rules import KernelError
 from laminar.kernels.language.tree import At
 
@@ -48,9 +48,12 @@ class Text:
     pragmas: dict[str, str] = field(default_factory=dict)
     pragma_at: dict[str, At] = field(default_factory=dict)
     described: dict[str, Described] = field(default_factory=dict)  # parameters, by name
+    origins: dict[int, Origin] = field(default_factory=dict)  # lines that came from a file beside it
 
     def fail(self, rule: str, at: At, what: str, instead: str) -> NoReturn:
-        raise KernelError(rule, at, what, instead=instead, text=self.text, name=self.name)
+        origin = self.origins.get(at.line)
+        place, text = origin.place(at) if origin else (at, self.text)
+        raise KernelError(rule, place, what, instead=instead, text=text, name=origin.file if origin else self.name)
 
     def words_before(self, at: At) -> tuple[str, ...]:
         """The language's words that stand before a type."""
@@ -62,7 +65,7 @@ class Text:
 
 def prepared(source: str, name: str) -> Text:
     text = source.removeprefix("\ufeff").replace("\r\n", "\n")  # as Windows saves it
-    one = Text(name, text)
+    one = Text(name, text, origins=origins(text))
     if "\0" in text:
         one.fail("K01", _at(text, text.index("\0")), "a byte of zero in the text", "save the file as plain text")
     open_comment = _unclosed(text)
@@ -90,7 +93,9 @@ def _directive(one: Text, found: re.Match[str]) -> str:
         if pragma[1] not in PRAGMAS:
             one.fail("K17", at, f"unknown setting `{pragma[1]}`", f"one of {', '.join(PRAGMAS)}, or leave the line out")
         if pragma[1] == "parameter":
-            _describe(one, pragma[2].strip(), at)
+            _describe(one, pragma[2].strip(), at, pragma.start(2) if "\n" not in found[0] else 0)
+        elif pragma[1] in one.pragmas and one.pragmas[pragma[1]] != pragma[2].strip():
+            one.fail("K17", at, f"`{pragma[1]}` is said twice; first in line {one.pragma_at[pragma[1]].line}", "one of them")
         else:
             one.pragmas[pragma[1]], one.pragma_at[pragma[1]] = pragma[2].strip(), at
     elif not ((include := _INCLUDE.fullmatch(words)) and include[1] in HEADERS):
@@ -99,8 +104,8 @@ def _directive(one: Text, found: re.Match[str]) -> str:
     return _blank(found[0])
 
 
-def _describe(one: Text, words: str, at: At) -> None:
-    found = directive(words, at)
+def _describe(one: Text, words: str, at: At, start: int) -> None:
+    found = directive(words, at, start)
     if found is None:
         one.fail("K17", at, f"a parameter is described as `{words[:40]}`", "`parameter x in [n]`: a name, in, out or inout, and sizes")
     name, described = found
