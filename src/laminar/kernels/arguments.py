@@ -183,7 +183,9 @@ class _Call:
             self.fail(f"`{name}` is {dtype}, and the kernel takes {wanted} ({declared(parameter)})", f"{name}.astype('{wanted}')")
         if len(shape) != len(parameter.of.shape):
             has = f"{len(shape)} dimension{'s' * (len(shape) != 1)} {list(shape)}"
-            self.fail(f"`{name}` has {has}, and the kernel takes {len(parameter.of.shape)} ({declared(parameter)})", "another shape")
+            self.fail(
+                f"`{name}` has {has}, and the kernel takes {len(parameter.of.shape)} ({declared(parameter)})", _other(parameter, shape)
+            )
 
     def solve(self, scalars: Scalars, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Values that follow from sizes: of `x[2 * n + 1]` with 9 elements, n is 4."""
@@ -271,6 +273,17 @@ def _size(expression: Expression) -> str:
         case Read():
             return expression.variable.name
     return "…"
+
+
+def _other(parameter: Parameter, shape: tuple[int, ...]) -> str:
+    """For an array of another number of dimensions than the kernel has."""
+    assert isinstance(parameter.of, Object)
+    name, rank = parameter.name, len(parameter.of.shape)
+    letters = "[n][m][k]" if len(shape) == 3 else "[n][m]" if len(shape) == 2 else "[n]" if len(shape) == 1 else ""
+    reshaped = f"{name}.reshape({', '.join(['-1'] * rank) if rank == 1 else '…'})"
+    return f"{reshaped}, with {rank} dimension{'s' * (rank != 1)}" + (
+        f"; or {parameter.of.type} {name}{letters} in the kernel" if letters else ""
+    )
 
 
 def _example(type_: Type) -> str:

@@ -178,6 +178,8 @@ def test_a_kernel_that_does_not_end(verbs: Verbs) -> None:
     assert code == 2
     assert err.startswith("error L704: spin.c:3:5: the loop went on for more than 1,000 steps\n")
     assert "  fix: mend the loop's condition, or --steps 10000" in err
+    code, _, err = verbs("kernel run spin.c --instances 1 --steps 1000 --engine native")
+    assert code == 2 and err.startswith("error L704: spin.c:3:5: ") and "  fix: mend the loop's condition, or --steps 10000" in err
 
 
 @pytest.mark.parametrize(
@@ -239,8 +241,6 @@ def test_an_adjoint_by_the_files_name_is_checked(verbs: Verbs) -> None:
     assert verbs("kernel check twice.c")[0] == 0
 
 
-def test_numbers_and_kinds_of_arrays(verbs: Verbs) -> None:
-    head = "void kernel(int i, int n, bool b, int k, long l, double d, const bool x[4], const int z[2][2], float y[n]) {"
 def test_an_adjoint_that_does_not_fit_is_told_by_check(verbs: Verbs) -> None:
     verbs.write("two.c", LEAKY + "void kernel_backward(int i, int n, const double grad_y[n], float grad_x[n]) { grad_x[i] = grad_y[i]; }\n")
     code, _, err = verbs("kernel check two.c")
@@ -249,6 +249,8 @@ def test_an_adjoint_that_does_not_fit_is_told_by_check(verbs: Verbs) -> None:
     assert "  fix: `const float grad_y[n]`" in err and err.splitlines()[2].endswith("^")
 
 
+def test_numbers_and_kinds_of_arrays(verbs: Verbs) -> None:
+    head = "void kernel(int i, int n, bool b, int k, long l, double d, const bool x[4], const int z[2][2], float y[n]) {"
     verbs.write("kinds.c", head + " y[i] = b + k + l + d + x[i] + z[i / 2][i % 2]; }")
     line = "kernel run kinds.c --param b=true --param k=0x10 --param l=-3 --param d=1e2 --param x=ones:4 --param z=random:2x2:1"
     assert verbs(f"{line} --instances 4")[0] == 0

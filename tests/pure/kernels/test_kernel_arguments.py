@@ -99,7 +99,9 @@ def test_what_is_missing_or_unknown() -> None:
 
 def test_what_does_not_fit() -> None:
     assert "`x` is float64, and the kernel takes float32 (float x[n])" in refused(LEAKY, x=X.astype("float64"), slope=1).message
-    assert "`x` has 2 dimensions [5, 1], and the kernel takes 1" in refused(LEAKY, x=X[:, None], slope=1).message
+    flat = refused(LEAKY, x=X[:, None], slope=1)
+    assert "`x` has 2 dimensions [5, 1], and the kernel takes 1" in flat.message
+    assert flat.hint == "x.reshape(-1), with 1 dimension; or float x[n][m] in the kernel"
     assert "`y` has the shape [4], and the kernel takes [5], with n = 5" in refused(LEAKY, x=X, slope=1, y=np.zeros(4, "float32")).message
     assert "`x` has the shape [5], and the kernel takes [6], with n = 6" in refused(LEAKY, 6, x=X, slope=1).message
     assert "`x` is an array (float x[n]), and one number is given" in refused(LEAKY, x=1, slope=1).message

@@ -154,8 +154,10 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "the kernel calls itself": (body("kernel(i, n, x, y);"), "K06", 2, 3, "calls itself"),
     # memory
     "malloc for a pointer": (body("float *p = malloc(4);"), "K07", 2, 14, "`malloc`"),
+    "malloc with a cast": (body("float *p = (float *)malloc(4);"), "K07", 2, 23, "`malloc`"),
+    "malloc for an array": (body("float p[3] = malloc(3);"), "K07", 2, 16, "`malloc`"),
     "malloc": (body("malloc(4);"), "K07", 2, 3, "`malloc`"),
-    "free": (body("free(x);"), "K07", 2, 3, "`free`"),
+    "free": (body("free(x);"), "K07", 2, 3, "`free` is for what was allocated"),
     # control
     "goto": (body("goto a; a: y[i] = 1;"), "K08", 2, 3, "goto"),
     "a label": (body("a: y[i] = 1;"), "K08", 2, 3, "goto"),
@@ -175,6 +177,8 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "an assignment as a value": (body("int a; y[i] = 1 + (a = 2);"), "K10", 2, 22, "assignment within"),
     "an assignment as a condition": (body("int a = 1; if (a = 2) y[i] = 1;"), "K10", 2, 18, "condition"),
     "++ within an expression": (body("int a = 0; y[a++] = 1;"), "K10", 2, 16, "changed within"),
+    "a comma between statements": (body("y[i] = 1, y[i] = 2;"), "K10", 2, 3, "a comma between statements"),
+    "a comma after a step": (body("int k = 0; k++, y[i] = k;"), "K10", 2, 14, "a comma between statements"),
     "a comma": (body("int a = (1, 2);"), "K10", 2, 12, "comma"),
     "a value for nothing": (body("i + 1;"), "K10", 2, 3, "nothing with it"),
     "a sum is assigned to": (body("x[i] + 1 = 3;"), "K10", 2, 3, "cannot be assigned"),
@@ -221,6 +225,15 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "a barrier's value": (body("y[i] = barrier();"), "K12", 2, 10, "no value"),
     # sizes
     "a size of a variable": (body("int a[i];"), "K13", 2, 7, "not known"),
+    "a size that is too large": (body("int a[100000 * 100000];"), "K13", 2, 9, "is 10,000,000,000, which does not fit the type int"),
+    "a parameter's size that is too large": ("void kernel(int i, int n, int y[50000 * 50000]) {}", "K13", 1, 33, "is 2,500,000,000"),
+    "a constant that is too large for a size": (
+        "#define N (65537 * 65536)\n#define M (N + 1)\n" + body("int a[M];"),
+        "K13",
+        4,
+        9,
+        "4,295,032,832",
+    ),
     "a size of zero": (body("int a[0];"), "K13", 2, 9, "size of 0"),
     "a size below zero": (body("int a[-1];"), "K13", 2, 10, "size of -1"),
     "no size": (body("int a[];"), "K13", 2, 7, "no size"),
@@ -250,6 +263,14 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     # values
     "a constant without a value": (body("const int a;"), "K15", 2, 13, "no value"),
     # directives
+    "a constant twice": ("#define A 1\n#define A 2\n" + body("y[i] = A;"), "K17", 2, 1, "`A` is defined twice; in line 1 as `1`"),
+    "a setting twice": (
+        "#pragma laminar contract on\n#pragma laminar contract off\n" + body(""),
+        "K17",
+        2,
+        1,
+        "said twice; first in line 1",
+    ),
     "#if": ("#if 1\n" + body(""), "K17", 1, 1, "`#if 1`"),
     "#ifdef": ("  #ifdef A\n", "K17", 1, 3, "`#ifdef A`"),
     "#include of another file": ('#include "mine.h"\n', "K17", 1, 1, "mine.h"),
@@ -329,6 +350,13 @@ def test_the_caret_stands_below_the_place() -> None:
         (body("x[i] = 1;"), "leave out the const in line 1, or write to another"),
         (body("float a[n];"), "a number, a #define, or an array that is a parameter of the kernel"),
         ("void f(float *p) { p[0] = 1; }\n" + body("float v; f(&v);"), "`*p` without an index"),
+        (
+            "const float w[2][2] = {{1}};\n" + body(""),
+            "a parameter of the kernel: `const float w[2][2]`; or in the kernel itself: `const float w[2][2] = {…};`",
+        ),
+        (body("memcpy(y, x, 4);"), "a loop: `for (int k = 0; k < n; k++) to[k] = from[k];`"),
+        (body("memset(y, 0, 4);"), "a loop: `for (int k = 0; k < n; k++) to[k] = 0;`; outputs start as zeros"),
+        (body('printf("a");'), "leave it out; what is to be seen goes to an array that is an output"),
         ("#define A 2 + 1\n" + body("y[i] = A;"), "`#define A (2 + 1)`"),
     ],
 )
@@ -341,6 +369,12 @@ def test_what_to_write_instead_can_be_written(text: str, instead: str) -> None:
 @pytest.mark.parametrize("value", ["(2 + 1)", "((2) + (1))", "-1", "(int)2.5", "~1"])
 def test_constants_that_stay_whole_beside_others(value: str) -> None:
     read_kernel(f"#define A {value}\n" + body("y[i] = A * x[i];"))
+
+
+def test_what_c_allows_twice() -> None:
+    """The same constant as before; commas between the parts of a for; numbers that wrap around where they are no size."""
+    text = "#define A 1\n#define A 1\n#define BIG (65536 * 65536)\n"
+    read_kernel(text + body("for (int a = 0, b = A; a < 3; a++, b--) y[i] = b + BIG;"))
 
 
 @pytest.mark.parametrize("near", ["count = cuont", "count = conut"])
@@ -376,6 +410,7 @@ def test_errors_as_json() -> None:
         read_kernel(body("goto a;"), "t.c")
     assert caught.value.to_json() == {
         "rule": "K08",
+        "file": "t.c",
         "line": 2,
         "column": 3,
         "what": "goto is not supported",
@@ -388,4 +423,3 @@ def test_half_a_file_is_an_error_and_no_crash(cut: int) -> None:
     text = F + body("float v = f(x[i]); /* note */ if (v < 0.0f) { v = -v; } y[i] = v;")
     with pytest.raises(KernelError):
         read_kernel(text[: len(text) * cut // 100], "half.c")
-        "file": "t.c",

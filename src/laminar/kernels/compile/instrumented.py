@@ -159,7 +159,7 @@ class Instrumented:
         room = Room(self._watch, shapes, count, self._native.unit(values, count))
         if not self._native.noting(arrays, values, count, room.place)():
             if room.status.kind == ENDLESS:
-                self._native.fail(room.status)  # the emulator would get there, too, and take its time
+                self._native.fail(room.status, f", or --steps {self._steps * 10}")  # the emulator would get there, too, and take its time
             return None
         return room
 

@@ -207,13 +207,13 @@ class Native:
                     said = f"`{names[0]}` and `{names[1]}` are the same memory, and `{names[0]}` is written"
                     raise LaminarError("L702", f"{self._file}: {said}", hint=f"a copy for `{names[1]}`")
 
-    def fail(self, status: Status) -> NoReturn:
-        """Say what a call noted in its status."""
+    def fail(self, status: Status, more: str = "") -> NoReturn:
+        """Say what a call noted in its status. `more`: what else mends a loop that does not end."""
         at = At(status.line, status.column)
         where, shown = f"{self._file}:{at.line}:{at.column}", excerpt(self.kernel.text, at)
         if status.kind != OUTSIDE:
             said = f"{where}: the loop went on for more than {status.size:,} rounds in instance {status.instance}"
-            raise LaminarError("L704", f"{said}\n{shown}", hint="mend the loop's condition")
+            raise LaminarError("L704", f"{said}\n{shown}", hint=f"mend the loop's condition{more}")
         name = next((one.object.name for one in reversed(accesses(self.kernel)) if one.at == at), "an array")  # a store after its loads
         said = f"{where}: instance {status.instance} uses element {status.index} of `{name}`, which has {status.size:,} there"
         raise LaminarError("L703", f"{said}\n{shown}", hint=HINTS["out-of-bounds"])

@@ -51,12 +51,12 @@ def called(names: Names, node: c_ast.FuncCall, out: Out) -> Expression | None:
 
 
 def _unknown(names: Names, at: At, name: str) -> NoReturn:
+    if name == "free":
+        names.text.fail("K07", at, "`free` is for what was allocated", "leave it out: arrays end with their block")
     if name in ALLOCATE:
         names.text.fail("K07", at, f"`{name}` allocates", "an array of fixed size, or one that is a parameter")
     if name in OUTSIDE:
-        names.text.fail(
-            "K09", at, f"`{name}` depends on more than its arguments, or does more than give a value", "a parameter of the kernel"
-        )
+        names.text.fail("K09", at, f"`{name}` depends on more than its arguments, or does more than give a value", OUTSIDE[name])
     if name == "kernel":
         names.text.fail("K06", at, "the kernel calls itself", "a loop")
     near = difflib.get_close_matches(name, [*names.body.functions, *INTRINSICS, *ATOMICS, "barrier", *TESTS], 1, 0.7)

@@ -6,7 +6,7 @@ from typing import Final
 
 from pycparser import c_ast
 
-from laminar.kernels.language.expressions import value_of
+from laminar.kernels.language.expressions import overflown, value_of
 from laminar.kernels.language.fold import folded
 from laminar.kernels.language.intrinsics import ALLOCATE
 from laminar.kernels.language.names import Bound, Names, Out
@@ -33,8 +33,18 @@ from laminar.kernels.language.tree import (
 )
 from laminar.kernels.language.types import cast, scalar
 
-LOCAL_BYTES: Final = 64 << 10  # of one instance
+LOCAL_BYTES: Final = 64 << 10  # of one array of one instance
 SHARED_BYTES: Final = 64 << 20
+
+
+def written(node: c_ast.Decl) -> str:
+    """An array as C has it, of constants: `const float w[3][n]`."""
+    sizes, inner = "", node.type
+    while isinstance(inner, c_ast.ArrayDecl):
+        sizes += f"[{getattr(inner.dim, 'value', None) or getattr(inner.dim, 'name', 'n')}]"
+        inner = inner.type
+    names = getattr(getattr(inner, "type", None), "names", ["float"])
+    return f"const {' '.join(names)} {node.name}{sizes}"
 
 
 def check_plain(text: Text, node: c_ast.Decl) -> None:
@@ -124,7 +134,10 @@ def _size(names: Names, node: c_ast.Node, name: str, *, may_be_zero: bool) -> Ex
     found = value_of(names, node, first)
     if found.type not in WHOLE or first or any(isinstance(one, Load) for one in walk(found)):
         names.text.fail("K13", place(node), f"the size of `{name}` is no whole number", "a number, or a parameter of type int")
-    known = folded(found)
+    known, large = folded(found), overflown(names, node, found)
+    if known is not None and large is not None:
+        said = f"the size of `{name}` is {large:,}, which does not fit the type {found.type}"
+        names.text.fail("K13", place(node), said, "a smaller size" if large >= 1 << 63 else "a smaller size, or of longs: `2L * …`")
     if known is not None and known.value <= 0 and not may_be_zero:
         names.text.fail("K13", place(node), f"`{name}` has a size of {known.value}", "1 or more")
     if known is None and not is_size(found):
@@ -189,8 +202,7 @@ def _pointer(names: Names, node: c_ast.Decl) -> None:
     if isinstance(start, c_ast.ID) and start.name == "NULL":
         names.bind(node.name, Bound(None, at, "pointer", fixed=True))
         return
-    if isinstance(start, c_ast.FuncCall) and isinstance(start.name, c_ast.ID) and start.name.name in ALLOCATE:
-        value_of(names, start, [])  # says that it allocates
+    _check_not_allocated(names, start)
     target = start.expr if isinstance(start, c_ast.UnaryOp) and start.op == "&" else None
     bound = names.find(target.name) if isinstance(target, c_ast.ID) else None
     if bound is None or bound.kind != "scalar" or bound.what is None:
@@ -200,11 +212,19 @@ def _pointer(names: Names, node: c_ast.Decl) -> None:
     names.bind(node.name, Bound(bound.what, at, "pointer", bound.fixed or is_fixed(node)))
 
 
+def _check_not_allocated(names: Names, start: c_ast.Node | None) -> None:
+    while isinstance(start, c_ast.Cast):
+        start = start.expr
+    if isinstance(start, c_ast.FuncCall) and isinstance(start.name, c_ast.ID) and start.name.name in ALLOCATE:
+        value_of(names, start, [])  # says that it allocates
+
+
 def _array(names: Names, node: c_ast.Decl, memory: Memory, out: Out) -> None:
     text, at = names.text, place(node)
     type_ = scalar(text, node.type)
     if node.type.dim is None and isinstance(node.init, c_ast.InitList):
         node.type.dim = c_ast.Constant("int", str(len(node.init.exprs)), node.type.coord)
+    _check_not_allocated(names, node.init)
     shape = array_shape(names, node)
     sizes = [folded(one) for one in shape]
     if any(one is None for one in sizes):

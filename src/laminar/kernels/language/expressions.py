@@ -9,7 +9,7 @@ from typing import cast as as_type
 
 from pycparser import c_ast
 
-from laminar.kernels.language.fold import folded
+from laminar.kernels.language.fold import exact, folded
 from laminar.kernels.language.intrinsics import CONSTANTS
 from laminar.kernels.language.names import Names, Out
 from laminar.kernels.language.parse import parse_expression, place, spoken
@@ -163,7 +163,21 @@ def _defined(names: Names, name: str, at: At, out: Out) -> Expression:
     if value is None:
         names.text.fail("K17", names.text.defines[name].at, f"`{name}` is not a constant", "an expression of numbers")
     names.body.constants[name] = value
+    large = overflown(names, node, found)
+    if large is not None:
+        names.body.wrapped[name] = large
     return Constant(at, value.type, value.value)
+
+
+def overflown(names: Names, node: c_ast.Node, found: Expression) -> int | None:
+    """What an expression of constants would be, if it, or a constant in it, is too large for its type."""
+    if isinstance(node, c_ast.ID) and names.find(node.name) is None and node.name in names.body.wrapped:
+        return names.body.wrapped[node.name]
+    for _, inner in node.children():
+        if (large := overflown(names, inner, Constant(place(node), "int", 0))) is not None:
+            return large
+    value, known = exact(found), folded(found)
+    return value if value is not None and known is not None and value != known.value else None
 
 
 def element(names: Names, node: c_ast.ArrayRef, out: Out) -> tuple[Object, tuple[Expression, ...]]:

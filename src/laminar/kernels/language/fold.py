@@ -52,6 +52,21 @@ def folded(expression: Expression) -> Constant | None:
     return None
 
 
+def exact(expression: Expression) -> int | None:
+    """The whole number that it would be if none were too large for its type."""
+    match expression:
+        case Cast(value=value) if expression.type in WHOLE and value.type in WHOLE:
+            return exact(value)
+        case Unary(operator="-", value=value) if expression.type in WHOLE:
+            inner = exact(value)
+            return None if inner is None else -inner
+        case Binary(operator="+" | "-" | "*" as sign, left=left, right=right) if expression.type in WHOLE:
+            one, other = exact(left), exact(right)
+            return None if one is None or other is None else int(_OPERATORS[sign](one, other))
+    known = folded(expression)
+    return int(known.value) if known is not None and known.type in WHOLE else None
+
+
 def _computed(sign: str, left: Any, right: Any, bits: int) -> Any:
     if sign == "/":
         return 0 if right == 0 else abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)

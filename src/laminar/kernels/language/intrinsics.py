@@ -86,6 +86,12 @@ INTRINSICS: Final[dict[str, Intrinsic]] = _table()
 TESTS: Final = frozenset(_TEST)  # of float or double, whichever it is: bool
 ATOMICS: Final = {"atomic_add": "add", "atomic_min": "min", "atomic_max": "max"}
 ALLOCATE: Final = frozenset({"malloc", "calloc", "realloc", "free", "alloca"})
-OUTSIDE: Final = frozenset(
-    {"printf", "rand", "time", "scanf", "exit", "abort", "clock", "random", "drand48", "puts", "fprintf", "memcpy", "memset"}
-)
+OUTSIDE: Final[dict[str, str]] = {
+    **dict.fromkeys(("printf", "fprintf", "puts", "putchar"), "leave it out; what is to be seen goes to an array that is an output"),
+    **dict.fromkeys(("rand", "random", "drand48"), "random numbers as an input: `const float noise[n]`"),
+    **dict.fromkeys(("memcpy", "memmove"), "a loop: `for (int k = 0; k < n; k++) to[k] = from[k];`"),
+    "memset": "a loop: `for (int k = 0; k < n; k++) to[k] = 0;`; outputs start as zeros",
+    **dict.fromkeys(("exit", "abort"), "`return;`"),
+    **dict.fromkeys(("time", "clock", "scanf", "getchar"), "a parameter of the kernel"),
+}
+"""Functions of C that do something else than give a value of their arguments, and what to write instead."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pycparser import c_ast
 
 from laminar.kernels.language.calls import MOST_STATEMENTS, called, check_unused
-from laminar.kernels.language.declarations import alike, array_shape, check_function, check_plain, is_fixed, is_size, type_place
+from laminar.kernels.language.declarations import alike, array_shape, check_function, check_plain, is_fixed, is_size, type_place, written
 from laminar.kernels.language.described import Described
 from laminar.kernels.language.expressions import DEEPEST, value_of
 from laminar.kernels.language.fold import folded
@@ -115,6 +115,10 @@ def _functions(text: Text) -> dict[str, c_ast.FuncDef]:
             _check_declared(text, node, named)  # a function may be named before it is defined
         elif isinstance(node, c_ast.Decl) and isinstance(node.type, (c_ast.Struct, c_ast.Union, c_ast.Enum)):
             scalar(text, node.type)
+        elif isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.ArrayDecl):
+            fixed = written(node)
+            instead = f"a parameter of the kernel: `{fixed}`; or in the kernel itself: `{fixed} = {{…}};`"
+            text.fail("K05", at, f"`{node.name}` is a global array", instead)
         elif isinstance(node, c_ast.Decl):
             text.fail("K05", at, f"`{node.name}` is a global variable", f"a parameter of the kernel; a constant is `#define {node.name} …`")
         else:

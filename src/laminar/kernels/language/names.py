@@ -41,6 +41,7 @@ class Body:
     calls: list[str] = field(default_factory=list)  # functions that are being inlined
     defines: list[str] = field(default_factory=list)  # that are being looked into
     constants: dict[str, Constant] = field(default_factory=dict)  # that were looked into
+    wrapped: dict[str, int] = field(default_factory=dict)  # of these, those that were too large for their type, with what they would be
     used: set[str] = field(default_factory=set)  # functions that were inlined
     statements: int = 0
 

@@ -57,15 +57,14 @@ def lower(names: Names, node: c_ast.Node, out: Out, *, tail: bool = False) -> No
             _return(names, node, out, tail=tail)
         case c_ast.EmptyStatement():
             pass
-        case c_ast.ExprList():
-            for one in node.exprs:
-                lower(names, one, out)
         case _:
             _refuse(names, node, at)
 
 
 def _refuse(names: Names, node: c_ast.Node, at: At) -> None:
     match node:
+        case c_ast.ExprList():
+            names.text.fail("K10", at, "a comma between statements", "a semicolon: each is a statement of its own")
         case c_ast.Goto() | c_ast.Label():
             names.text.fail("K08", at, "goto is not supported", "a loop with break, or a function with return")
         case c_ast.Switch() | c_ast.Case() | c_ast.Default():
@@ -120,7 +119,7 @@ def _loop(names: Names, node: c_ast.For | c_ast.While | c_ast.DoWhile, out: Out)
     at = place(node)
     names.blocks.append({})
     if isinstance(node, c_ast.For) and node.init is not None:
-        lower(names, node.init, out)
+        _parts(names, node.init, out)
     before: Out = []
     update: Out = []
     if node.cond is None:
@@ -128,12 +127,18 @@ def _loop(names: Names, node: c_ast.For | c_ast.While | c_ast.DoWhile, out: Out)
     else:
         condition = condition_of(names, node.cond, before)
     if isinstance(node, c_ast.For) and node.next is not None:
-        lower(names, node.next, update)
+        _parts(names, node.next, update)
     names.loops += 1
     body = _block(names, node.stmt, tail=False)
     names.loops -= 1
     names.blocks.pop()
     out.append(Loop(at, tuple(before), condition, tuple(body), tuple(update), isinstance(node, c_ast.DoWhile)))
+
+
+def _parts(names: Names, node: c_ast.Node, out: Out) -> None:
+    """Of `for (…; …; i++, k--)`: here commas are."""
+    for one in node.exprs if isinstance(node, c_ast.ExprList) else [node]:
+        lower(names, one, out)
 
 
 def _return(names: Names, node: c_ast.Return, out: Out, *, tail: bool) -> None:

@@ -88,6 +88,10 @@ def _directive(one: Text, found: re.Match[str]) -> str:
             one.fail("K17", at, f"`{name}` is a macro with arguments", f"write a function: `float {name}(float a) {{ … }}`")
         if not value:
             one.fail("K17", at, f"`{name}` is defined as nothing", f"write a constant: `#define {name} 1`")
+        if name in one.defines and one.defines[name].text != f"{bracket}{value}":
+            before = one.defines[name]
+            said = f"`{name}` is defined twice; in line {before.at.line} as `{before.text[:40]}`"
+            one.fail("K17", at, said, "one of them, or another name")
         one.defines[name] = Define(at, f"{bracket}{value}")
     elif pragma := _PRAGMA.fullmatch(words):
         if pragma[1] not in PRAGMAS:
