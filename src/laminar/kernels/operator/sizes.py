@@ -24,7 +24,7 @@ def solved(routine: Routine, arrays: Sequence[Tensor], values: Sequence[Any], co
     for name, tensor in zip(routine.given, arrays, strict=True):
         if name in routine.flat:
             known.setdefault(kernel.count, tensor.numel())
-        else:
+        elif len(routine.objects[name].shape) == tensor.dim():  # an adjoint by hand may see all elements in a row
             pairs.extend(zip(routine.objects[name].shape, tensor.shape, strict=True))
     for _ in pairs:
         for wanted, has in pairs:
