@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from laminar.kernels.analyse.verdicts import verdicts
-from laminar.kernels.compile.native import compiled
+from laminar.kernels.compile.body import DEEP
+from laminar.kernels.compile.host import host
+from laminar.kernels.compile.native import compiled, text_of
+from laminar.kernels.compile.plan import planned
+from laminar.kernels.compile.space import Space
 from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.rules import WIDEST, KernelError, excerpt
-from laminar.kernels.language.tree import At, Constant
+from laminar.kernels.language.tree import At, Constant, Kernel
 
 HEAD = "void kernel(int i, int n, inout float y[n]) {"
 
@@ -93,3 +98,17 @@ def test_where_a_text_without_brackets_is_nested_too_deeply(text: str, line: ran
     with pytest.raises(KernelError, match="nested too deeply") as caught:
         read_kernel(f"{HEAD}\n{text} }}")
     assert caught.value.at.line in line
+
+
+def chosen(links: int) -> Kernel:
+    """`if (i == 0) y[i] = 0; else if (i == 1) …`"""
+    return read_kernel(f"{HEAD}\n" + "".join(f"if (i == {one}) y[i] = {2 * one}; else\n" for one in range(links)) + "y[i] = -1; }")
+
+
+def test_long_chains_of_conditions_compile_in_time_that_grows_with_them() -> None:
+    """LLVM looks back at every condition through those around it, unless it is stopped: 100 took 3 s."""
+    short, long = (text_of(kernel, space := Space.of(kernel), planned(kernel, space, host())) for kernel in (chosen(10), chosen(100)))
+    assert "store volatile" not in short and long.count("store volatile") >= 100 // DEEP
+    found = np.zeros(128, np.float32)
+    compiled(chosen(100)).run([found], [], 128)
+    assert found.tolist() == [2.0 * one for one in range(100)] + [-1.0] * 28

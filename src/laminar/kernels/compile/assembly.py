@@ -152,11 +152,12 @@ class Code:
     def address(self, kind: str, base: Word, index: Word) -> Word:
         return self.op(f"getelementptr {kind}, {base}, {index}", wide("ptr", index.width))
 
-    def load(self, type_: str, place: Word, align: int = 0) -> Word:
-        return self.op(f"load {type_}, {place}" + (f", align {align}" if align else ""), type_)
+    def load(self, type_: str, place: Word, align: int = 0, *, opaque: bool = False) -> Word:
+        """`opaque`: LLVM takes it as it is, and does not look at what was stored."""
+        return self.op(f"load {'volatile ' * opaque}{type_}, {place}" + (f", align {align}" if align else ""), type_)
 
-    def store(self, value: Word, place: Word, align: int = 0) -> None:
-        self.emit(f"store {value}, {place}" + (f", align {align}" if align else ""))
+    def store(self, value: Word, place: Word, align: int = 0, *, opaque: bool = False) -> None:
+        self.emit(f"store {'volatile ' * opaque}{value}, {place}" + (f", align {align}" if align else ""))
 
     def room(self, type_: str, count: int = 1, align: int = 0) -> Word:
         """Memory of the function's own, made once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from laminar.kernels.compile.assembly import KINDS, Code, Word, number, wide
@@ -21,6 +21,7 @@ DIVIDED: Final = 3  # what only code with counters looks for
 RACE: Final = 4
 UNSET: Final = 5
 ALL: Final = Digit((), None)
+DEEP: Final = 16  # conditions within each other, after which LLVM is to look no further back: it looks through all of them at each
 
 
 Access: TypeAlias = Load | Store | Atomic
@@ -43,6 +44,7 @@ class Slot:
     type: Type
     kind: Kind
     places: tuple[Word, ...]
+    opaque: bool = False  # stays in memory
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class Body:
     def read(self, slot: Slot) -> Value:
         kind = slot.kind
         type_ = wide(KINDS[slot.type], self.shape.wide(kind.bits) if kind.stride is None else 0)
-        words = tuple(self.code.load(type_, place) for place in slot.places)
+        words = tuple(self.code.load(type_, place, opaque=slot.opaque) for place in slot.places)
         return Value(slot.type, kind.bits, words, kind.stride if kind.bits & LANES else None)
 
     def write(self, slot: Slot, value: Value) -> None:
@@ -144,7 +146,7 @@ class Body:
         else:
             words = spread(self.code, self.shape, value, kind.bits).words
         for word, place in zip(words, slot.places, strict=True):
-            self.code.store(word, place)
+            self.code.store(word, place, opaque=slot.opaque)
 
     def variable(self, variable: Variable) -> Slot:
         if variable not in self.variables:
@@ -212,7 +214,7 @@ class Body:
         before = self.mask
         mask = self.both(self.taking_part(), test)
         bits = self.shape.bits if jumps else mask.bits
-        slot = self.slot("bool", Kind(bits))
+        slot = replace(self.slot("bool", Kind(bits)), opaque=sort == "if" and len(self.frames) % DEEP == DEEP - 1)
         self.write(slot, mask)
         self.mask = slot
         self.frames.append(Frame(sort, slot, number))

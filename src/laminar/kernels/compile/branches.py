@@ -145,4 +145,6 @@ def _must_jump(body: Body, block: Block) -> bool:
             if needs_someone(body, whole):
                 return True
             cost += sum(8 if isinstance(part, Call) and part.name != "fma" else 1 for part in walk(whole))
-    return cost > CHEAP
+        if cost > CHEAP:
+            return True
+    return False
