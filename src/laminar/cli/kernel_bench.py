@@ -94,18 +94,14 @@ class _Split:
 
 def _sizes(kernel: Kernel, given: dict[str, Any], instances: int | None, file: str) -> tuple[dict[str, Any], int]:
     """Values, those of floats 0.5 if nobody says; the number of instances."""
-    import numpy as np
+    from laminar.kernels.arguments import checked, evaluated
 
-    from laminar.kernels.arguments import evaluated
-
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(checked(kernel, given, file))
     for one in kernel.values:
         if one.name not in given and one.of.type not in ("float", "double", "bool"):
             said = f"{file}: the value `{one.name}` ({one.of.type}) is not given"
             raise LaminarError("L702", said, hint=f"--param {one.name}=64")
-        values[one.name] = given.get(one.name, 0.5)
-        if isinstance(values[one.name], np.ndarray):
-            raise LaminarError("L702", f"{file}: `{one.name}` is one {one.of.type}, and an array is given", hint=f"--param {one.name}=1")
+        values.setdefault(one.name, 0.5)
     if instances is None and kernel.instances is not None:
         instances = evaluated(kernel.instances, {one.of: values[one.name] for one in kernel.values})  # type: ignore[misc]
     if instances is None or instances < 1:

@@ -98,9 +98,24 @@ def fitted(
     return Fit(told, shapes, call.instances(int(scalars[kernel.count])))
 
 
+def checked(kernel: Kernel, given: Mapping[str, Any], file: str = "kernel.c") -> dict[str, Value]:
+    """The values among what is given, where inputs may be missing. Raises L702: of arrays, too."""
+    call, arrays = _Call(kernel, file), _arrays(kernel, given)
+    values = {name: one for name, one in given.items() if name not in arrays}
+    call.names(arrays, values, all_given=False)
+    for one in kernel.arrays:
+        if one.name in arrays:
+            call.array(one, arrays[one.name].shape, arrays[one.name].dtype.name)
+    return {one.name: call.value(one, values[one.name]) for one in kernel.values if one.name in values}
+
+
+def _arrays(kernel: Kernel, given: Mapping[str, Any]) -> dict[str, Array]:
+    return {name: one for name, one in given.items() if isinstance(one, np.ndarray) and _role(kernel, name) != "value"}
+
+
 def arguments(kernel: Kernel, given: Mapping[str, Any], instances: int | None = None, file: str = "kernel.c") -> Arguments:
     """Outputs that are not given start as zeros."""
-    arrays = {name: one for name, one in given.items() if isinstance(one, np.ndarray) and _role(kernel, name) != "value"}
+    arrays = _arrays(kernel, given)
     values = {name: one for name, one in given.items() if name not in arrays}
     fit = fitted(kernel, {name: (one.shape, one.dtype.name) for name, one in arrays.items()}, values, instances, file)
     made: dict[str, Array] = {}
@@ -135,7 +150,7 @@ class _Call:
     def fail(self, what: str, hint: str) -> NoReturn:
         raise LaminarError("L702", f"{self._file}: {what}", hint=hint)
 
-    def names(self, arrays: Mapping[str, object], values: Mapping[str, object]) -> None:
+    def names(self, arrays: Mapping[str, object], values: Mapping[str, object], *, all_given: bool = True) -> None:
         known = {one.name: one for one in self._kernel.parameters if one.role in ("value", "array")}
         for name in [*arrays, *values]:
             if name in (one.name for one in self._kernel.parameters[:2]):
@@ -147,7 +162,7 @@ class _Call:
                 self.fail(f"`{name}` is an array ({declared(one)}), and one number is given", f"--param {name}=@{name}.npy")
             if one.role == "value" and name in arrays:
                 self.fail(f"`{name}` is one {one.of.type}, and an array is given", f"--param {name}=1")
-            if one.role == "array" and one.mode != "out" and name not in arrays:
+            if all_given and one.role == "array" and one.mode != "out" and name not in arrays:
                 what = "input" if one.mode == "in" else "array that is read and written"
                 self.fail(f"the {what} `{name}` ({declared(one)}) is not given", f"--param {name}=@{name}.npy")
 
@@ -155,7 +170,8 @@ class _Call:
         type_, name = parameter.of.type, parameter.name
         plain = given.item() if isinstance(given, (np.generic, np.ndarray)) and np.ndim(given) == 0 else given
         if not isinstance(plain, (bool, int, float)):
-            self.fail(f"`{name}` is one {type_}, and {type(plain).__name__} is given", f"--param {name}=1")
+            what = "an array" if isinstance(plain, np.ndarray) else type(plain).__name__
+            self.fail(f"`{name}` is one {type_}, and {what} is given", f"--param {name}=1")
         if type_ in WHOLE and isinstance(plain, float) and not plain.is_integer():
             self.fail(f"`{name}` is of type {type_}, and {plain} is given", "a whole number")
         if type_ in ("int", "long") and converted(int(plain), type_) != int(plain):

@@ -289,3 +289,25 @@ def test_no_torch_is_loaded(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--param slop=0.1", "there is no parameter `slop`; did you mean 'slope'?"),
+        ("--param n=5", "`n` is the number of instances"),
+        ("--param slope=zeros:3", "`slope` is one float, and an array is given"),
+        ("--param x=0.5", "`x` is an array (float x[n]), and one number is given"),
+        ("--param x=zeros:5x5", "`x` has 2 dimensions [5, 5], and the kernel takes 1"),
+    ],
+)
+def test_bench_takes_what_the_kernel_takes(verbs: Verbs, words: str, said: str) -> None:
+    verbs.write("leaky.c", LEAKY)
+    code, _, err = verbs(f"kernel bench leaky.c --instances 16 {words}")
+    assert code == 2 and err.startswith("error L702: leaky.c: ") and said in err and "  fix: " in err
+
+
+def test_bench_takes_whole_numbers_for_whole_numbers(verbs: Verbs) -> None:
+    verbs.write("rows.c", "void kernel(int i, int n, int m, const float x[n][m], float y[n]) { y[i] = x[i][m - 1]; }")
+    code, _, err = verbs("kernel bench rows.c --instances 16 --param m=2.5")
+    assert code == 2 and "`m` is of type int, and 2.5 is given" in err

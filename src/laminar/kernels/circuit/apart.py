@@ -81,7 +81,8 @@ class Pairs:
 
     def both(self, first: Function, second: Function) -> Pair:
         if first.number in self.guards.get(second.number, ()):
-            why = f"{_range(first)} decides whether {_range(second)} runs"
+            one, other = (one.lines[0] == one.lines[1] for one in (first, second))
+            why = f"{_range(first)} decide{'s' * one} whether {_range(second)} run{'s' * other}"
             return Pair(first, second, "dependent", "", why, (first.lines[0], second.lines[0]))
         for variable in first.gives.values():
             if variable in second.takes.values():
