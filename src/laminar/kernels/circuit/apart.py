@@ -81,8 +81,7 @@ class Pairs:
 
     def both(self, first: Function, second: Function) -> Pair:
         if first.number in self.guards.get(second.number, ()):
-            one, other = (one.lines[0] == one.lines[1] for one in (first, second))
-            why = f"{_range(first)} decide{'s' * one} whether {_range(second)} run{'s' * other}"
+            why = f"{_range(first)} {_verb(first, 'decide')} whether {_range(second)} {_verb(second, 'run')}"
             return Pair(first, second, "dependent", "", why, (first.lines[0], second.lines[0]))
         for variable in first.gives.values():
             if variable in second.takes.values():
@@ -159,6 +158,11 @@ def _guards(steps: Sequence[Step], above: frozenset[int]) -> dict[int, frozenset
 def _range(function: Function) -> str:
     first, last = function.lines
     return f"line {first}" if first == last else f"lines {first} to {last}"
+
+
+def _verb(function: Function, word: str) -> str:
+    first, last = function.lines
+    return f"{word}s" if first == last else word
 
 
 def _accesses(function: Function, array: Object) -> list[Access]:
