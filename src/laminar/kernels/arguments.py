@@ -170,7 +170,7 @@ class _Call:
         type_, name = parameter.of.type, parameter.name
         plain = given.item() if isinstance(given, (np.generic, np.ndarray)) and np.ndim(given) == 0 else given
         if not isinstance(plain, (bool, int, float)):
-            what = "an array" if isinstance(plain, np.ndarray) else type(plain).__name__
+            what = "an ndarray" if isinstance(plain, np.ndarray) else type(plain).__name__
             self.fail(f"`{name}` is one {type_}, and {what} is given", f"--param {name}=1")
         if type_ in WHOLE and isinstance(plain, float) and not plain.is_integer():
             self.fail(f"`{name}` is of type {type_}, and {plain} is given", "a whole number")

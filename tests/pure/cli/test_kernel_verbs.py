@@ -296,7 +296,7 @@ def test_no_torch_is_loaded(tmp_path: Path) -> None:
     [
         ("--param slop=0.1", "there is no parameter `slop`; did you mean 'slope'?"),
         ("--param n=5", "`n` is the number of instances"),
-        ("--param slope=zeros:3", "`slope` is one float, and an array is given"),
+        ("--param slope=zeros:3", "`slope` is one float, and an ndarray is given"),
         ("--param x=0.5", "`x` is an array (float x[n]), and one number is given"),
         ("--param x=zeros:5x5", "`x` has 2 dimensions [5, 5], and the kernel takes 1"),
     ],
