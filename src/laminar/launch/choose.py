@@ -36,6 +36,12 @@ def launcher_of(on: str) -> Launcher | None:
         from laminar.launch.environment import EnvironmentLauncher, need_place
 
         return EnvironmentLauncher(need_place(os.environ))
+    if kind and rest.isdecimal():  # an address, without what listens there
+        raise LaminarError(
+            "L008",
+            f"--on: '{on}' does not say what listens at {on}; expected Ray, Spark or a desktop grid before it",
+            hint=f"--on ray:{on} | spark://{on} | grid://{on}",
+        )
     raise LaminarError(
         "L008",
         f"--on: there is no '{on}'; {did_you_mean(kind, WAYS)}",

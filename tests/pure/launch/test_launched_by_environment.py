@@ -67,6 +67,9 @@ def test_where_workers_run_is_chosen_by_name() -> None:
     assert getattr(launcher_of("agents"), "name", None) == "agents"
     with pytest.raises(LaminarError, match="there is no 'rya'; did you mean 'ray'"):
         launcher_of("rya")
+    with pytest.raises(LaminarError, match="does not say what listens") as found:
+        launcher_of("head:6379")
+    assert "ray:head:6379" in str(found.value.hint)
 
 
 def test_a_name_that_means_this_machine_only_will_not_do_for_several() -> None:
