@@ -15,6 +15,7 @@ from laminar.core.events import read
 from laminar.data.batches import Batches
 from laminar.parallel.outer import Nesterov
 from laminar.train.compression import Dgc, Int8, PowerSgd, TopK
+from laminar.train.job import Job
 from laminar.train.loop import train
 from laminar.train.strategies import Averaging, Downpour, OuterNesterov, Quorum
 
@@ -263,3 +264,13 @@ def test_a_parameter_without_a_gradient_and_buffers_are_as_in_one_process(tmp_pa
     assert int(found["norm.num_batches_tracked"]) > 0
     assert float((found["norm.running_mean"] - weights["norm.running_mean"]).abs().max()) < 0.5
     assert float((found["body.weight"] - weights["body.weight"]).abs().max()) > 0
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_a_downpour_worker_that_comes_later_has_the_buffers_of_those_before(tmp_path: Path, near: bool) -> None:
+    def make() -> Job:
+        return job(tmp_path / "parted", model=Partly, strategy=Downpour(workers=1, n_push=1, n_fetch=1))
+
+    train_apart(tmp_path / "parted", make, stop_after=15, near=near)
+    found = train_apart(tmp_path / "parted", make, attempt=2, near=near).weights
+    assert int(found["norm.num_batches_tracked"]) == 36

@@ -34,6 +34,7 @@ class Line:
         self._inbox = torch.zeros(numel)
         self._fresh: int | None = None  # version of parameters that have come and were not taken
         self._where: Tensor | None = None  # they are in the server's message still; None: in the inbox
+        self.buffers = b""  # the model's, as they came with the first parameters; empty: the server has none
         self.base = server.welcome.version  # of what the worker has
         self.waited = 0.0  # seconds that the worker's own thread has waited for this line
 
@@ -147,6 +148,8 @@ class Line:
         if not len(data):
             return
         came = torch.frombuffer(data, dtype=torch.float32, count=self._inbox.numel())
+        if isinstance(reply, Parameters) and reply.buffers and not self.buffers:
+            self.buffers = bytes(data[4 * self._inbox.numel() :])
         with self._lock:
             if self._thread is None:
                 self._where = came

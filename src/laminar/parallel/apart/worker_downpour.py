@@ -56,6 +56,9 @@ class DownpourWorker:
         for line in self.lines:
             line.fetch()
         self._settle()
+        if buffers := self.lines[0].buffers:
+            # Statistics of a model that has learnt nothing would count as much as those of each worker that has been there for long
+            self.trainer.load_buffers(memoryview(buffers))
         done: int | None = None
         while True:
             said = self.lines[0].ask(done)
