@@ -290,6 +290,10 @@ def test_a_worker_joins_and_its_pushes_are_used(tmp_path: Path) -> None:
     project.until(process, lambda: 1 in project.processes("worker"))
     assert project.processes("worker")[1] == guest.pid
     project.until(process, lambda: any(event.get("worker") == "1" for event in project.events("step")))
+    with project.start("join") as another:
+        project.until(process, lambda: 2 in project.processes("worker"))
+        another.kill()
+    project.until(process, lambda: any("worker 2, which had joined, left at step" in event["why"] for event in project.events("note")))
     os.kill(project.processes("worker")[0], signal.SIGKILL)  # the one who came goes on alone
     project.hurry()
     out, error = guest.communicate(timeout=200)

@@ -243,6 +243,8 @@ class _Chief:
                 self.watch.said_hello(ours)
                 self._announce(**worker)
             case {"gone": worker}:
+                if worker in self.guests and not (self.over or self.stopping):
+                    told.note(f"worker {worker}, which had joined, left at step {told.at.step}; the others go on")
                 self.guests.discard(worker)
             case {"lost": worker, "why": why}:
                 members = [member for member in self.crew.workers if str(member.rank) == worker]
