@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from laminar.parallel.stages.schedules import Action, one_after_the_other, orders
-from laminar.plan.facts import Exchange, StageCost, StagesCost
+from laminar.plan.facts import Exchange, StageCost, StagesCost, Taken
 from laminar.plan.grid_lines import ALL, GridLines
 from laminar.plan.known import Known
 from laminar.plan.places import Places
@@ -34,10 +34,10 @@ class _Maker:
         self._inside = GridLines(how.mesh) if how.mesh else None
         self._each = self._inside.size if self._inside is not None else 1  # workers of a lane
         self._in_memory = how.link == "memory" and places.one_node
-        self._takers: list[list[tuple[int, int, bool]]] = [[] for _ in cost.stages]
+        self._takers: list[list[tuple[int, int, Taken]]] = [[] for _ in cost.stages]  # the stage, and the place of the value there
         for number, stage in enumerate(cost.stages):
-            for one in stage.takes:
-                self._takers[one.source].append((number, one.bytes, one.learns))
+            for place, one in enumerate(stage.takes):
+                self._takers[one.source].append((number, place, one))
 
     def _orders(self) -> list[list[Action]]:
         cost = self._cost
@@ -76,12 +76,14 @@ class _Maker:
         after = [before] if before is not None else []
         seconds = self._seconds(stage, action)
         if action.kind == "forward":
-            after += [self._arrival(one.source, action.stage, action.batch, back=False) for one in stage.takes]
-            seconds += self._hand_over(lane, [(taker, size) for taker, size, _ in self._takers[action.stage]])
+            after += [self._arrival(one.source, action.stage, place, action.batch, back=False) for place, one in enumerate(stage.takes)]
+            seconds += self._hand_over(lane, [(taker, one.bytes) for taker, _, one in self._takers[action.stage]])
         elif action.kind != "weights":
             after.append((action.stage, action.batch, KINDS["forward"]))
             after += [
-                self._arrival(taker, action.stage, action.batch, back=True) for taker, _, learns in self._takers[action.stage] if learns
+                self._arrival(taker, action.stage, place, action.batch, back=True)
+                for taker, place, one in self._takers[action.stage]
+                if one.learns
             ]
             seconds += self._hand_over(lane, [(one.source, one.bytes) for one in stage.takes if one.learns])
         kind: Kind = "forward" if action.kind == "forward" else action.kind
@@ -127,30 +129,28 @@ class _Maker:
         away = [(self._cost.stages[number].lane, size) for number, size in takers]
         return sum(self._places.post(lane * self._each, other * self._each, size, "memory") for other, size in away if other != lane)
 
-    def _arrival(self, source: int, taker: int, batch: int, *, back: bool) -> Key:
-        """After which what `source` gives is there for `taker`."""
+    def _arrival(self, source: int, taker: int, place: int, batch: int, *, back: bool) -> Key:
+        """After which what `source` gives is there for `taker`; `place`: of the value, of which there may be several between the two."""
         if self._in_memory or self._cost.stages[source].lane == self._cost.stages[taker].lane:
             return (source, batch, KINDS["inputs" if back else "forward"])
-        return (source, batch, SENT, taker, int(back))
+        return (source, batch, SENT, taker, int(back), place)
 
     def _post(self, tasks: list[Task], lane: int, action: Action, stage: StageCost) -> None:
         if self._in_memory or action.kind == "weights":
             return
         back = action.kind != "forward"
         takers = (
-            [(one.source, one.bytes) for one in stage.takes if one.learns]
-            if back
-            else [(taker, size) for taker, size, _ in self._takers[action.stage]]
+            [(one.source, place, one) for place, one in enumerate(stage.takes) if one.learns] if back else self._takers[action.stage]
         )
-        for number, size in takers:
+        for number, place, one in takers:
             other = self._cost.stages[number].lane
             if other == lane:
                 continue
             source, taker = lane * self._each, other * self._each
             nodes = self._places.node[source], self._places.node[taker]
             ways = (self._places.way_out(nodes[0]), self._places.way_in(nodes[1])) if nodes[0] != nodes[1] else ()
-            seconds = self._places.post(source, taker, size, self._how.link)
-            key = (action.stage, action.batch, SENT, number, int(back))
+            seconds = self._places.post(source, taker, one.bytes, self._how.link)
+            key = (action.stage, action.batch, SENT, number, int(back), place)
             tasks.append(Task(key, seconds, ways, ((action.stage, action.batch, KINDS[action.kind]),), "transfer", f"send {stage.modules}"))
 
     # The end of a step

@@ -10,7 +10,7 @@ import pytest
 from laminar.grid.pricing.price import grid_price
 from laminar.plan.correction import Correction
 from laminar.plan.explain import conclusion
-from laminar.plan.facts import Exchange
+from laminar.plan.facts import Exchange, StagesCost
 from laminar.plan.machine import Link, Machine, Node, Stragglers
 from laminar.plan.places import Places
 from laminar.plan.plan import Plan, written
@@ -107,6 +107,22 @@ def test_workers_take_their_time_to_begin_which_one_process_does_not() -> None:
 def test_workers_that_share_a_core_take_turns() -> None:
     alone, crowded = (priced(Sync(workers=4), on=machine(cores=cores)).step_seconds for cores in (4, 1))
     assert crowded > 3 * alone
+
+
+def test_a_stage_may_take_several_values_of_another_one() -> None:
+    """As a cut through two branches leaves them: each value is a message of its own, there and back, as the executor posts them."""
+
+    class Branched(MadeUp):
+        def stages(self, how: Pipeline | Branches, batch: int) -> StagesCost:
+            found = super().stages(how, batch)
+            first, second = found.stages
+            return dataclasses.replace(found, stages=(first, dataclasses.replace(second, takes=second.takes * 2)))
+
+    far = Machine((Node("a", 1, 8 << 30), Node("b", 1, 8 << 30)), Link(12.5e6, 0.001))
+    how = Pipeline(stages=2, microbatches=4, link="gloo")
+    one, two = priced(how, on=far), priced(how, Branched(), on=far)
+    sent = [sum(ran.task.kind == "transfer" for ran in plan.ran) for plan in (one, two)]
+    assert sent == [8, 16] and two.bytes_per_step == 2 * one.bytes_per_step and two.step_seconds > one.step_seconds
 
 
 def test_a_slow_link_makes_small_gradients_and_rare_averages_better() -> None:
