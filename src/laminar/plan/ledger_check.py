@@ -19,16 +19,16 @@ PLANS: Final = 3  # of one job: with fewer an order says nothing
 
 @dataclass(frozen=True)
 class Errors:
-    """Of predicted against measured seconds of a step, as a share of the measured ones."""
+    """Of predicted against measured seconds of a step, as a share of the measured ones; None where nothing was measured."""
 
     count: int
-    median: float
-    maximum: float
+    median: float | None
+    maximum: float | None
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> Errors:
         found = [abs(one.predicted_seconds - one.measured_seconds) / one.measured_seconds for one in entries]
-        return cls(len(found), median(found), max(found)) if found else cls(0, 0.0, 0.0)
+        return cls(len(found), median(found), max(found)) if found else cls(0, None, None)
 
 
 @dataclass(frozen=True)

@@ -219,6 +219,7 @@ def test_an_empty_ledger_says_how_to_fill_it(tmp_path: Path) -> None:
     text, found = checked(tmp_path, [])
     assert "laminar build --strategy auto" in text
     assert found["count"] == 0
+    assert found["median"] is None and found["maximum"] is None  # 0.0 would say that predictions were right
     assert found["tau"] is None
 
 

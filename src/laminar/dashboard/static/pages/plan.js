@@ -149,7 +149,7 @@ async function past(layer, tools, cleanUps) {
   cleanUps.push(made.destroy);
   const own = entries.filter(e => e.layer === layer).reverse();
   const shown = (own.length ? own : entries.slice().reverse()).slice(0, 30);
-  const sum = `${format.many(check.count, "prediction")}, wrong by ${Math.round(100 * check.median)} % in the middle and ${Math.round(100 * check.maximum)} % at most` + (check.tau === null ? "" : `; order of plans: Kendall's tau ${check.tau.toFixed(2)} over ${format.many(check.jobs, "job")} (1 is the right order)`);
+  const sum = !check.count ? "Only what a calibration ran was measured yet" : `${format.many(check.count, "prediction")}, wrong by ${Math.round(100 * check.median)} % in the middle and ${Math.round(100 * check.maximum)} % at most` + (check.tau === null ? "" : `; order of plans: Kendall's tau ${check.tau.toFixed(2)} over ${format.many(check.jobs, "job")} (1 is the right order)`);
   return el("section", {class: "panel"}, el("h2", {}, "Predicted against measured"), el("p", {class: "mute"}, `${sum}. From the ledger ${told.path}.`),
     check.warning ? el("p", {}, badge("careful", "warn"), " ", check.warning) : null,
     el("div", {class: "two"}, made.node, table([
