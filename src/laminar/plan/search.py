@@ -225,7 +225,12 @@ class Search:
                     self._price(how, batch)
 
 
-def no_time(budget: float, ways: int) -> LaminarError:
+def no_time(budget: float, ways: int, *, links: bool = False) -> LaminarError:
+    """`links`: the time was over while these were measured, by processes that are started for it; half of that is of no use."""
+    if links:
+        said = f"no plan was priced in {budget:g} seconds: what processes of this machine can do together has to be measured first"
+        hint = f"--budget {max(60.0, 10 * budget):.0f}; that takes about 20 seconds, once, and is kept only as a whole"
+        return LaminarError("L015", said, hint=hint)
     some = f", of {ways} that there are" if ways else ""
     return LaminarError(
         "L015",
@@ -235,10 +240,14 @@ def no_time(budget: float, ways: int) -> LaminarError:
 
 
 def no_room(why: str, biggest: Sequence[tuple[str, int]]) -> LaminarError:
-    tensors = ", ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in biggest)
+    tensors = ", ".join(f"{name} {_size(size)}" for name, size in biggest)
     return LaminarError(
         "L014", f"no plan fits: {why}; the largest tensors: {tensors}", hint="more workers or nodes, a smaller batch, or smaller modules"
     )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 
 def _with_room(how: AnyStrategy, batch: int) -> AnyStrategy | None:

@@ -104,6 +104,11 @@ def test_too_little_memory_names_the_largest_tensors() -> None:
     assert "needs least would take 1 x " in caught.value.message  # two halves of it need more than one whole
 
 
+def test_small_tensors_are_not_called_nothing() -> None:
+    with pytest.raises(LaminarError, match=r"the largest tensors: a\.weight 4\.1 kB, b\.weight 4\.1 kB"):
+        searched(MadeUp(width=32), machine(memory=1_000_000))
+
+
 def test_a_model_that_fits_only_when_split_is_split() -> None:
     found = searched(MadeUp(width=4096), Machine(tuple(Node(f"n{i}", 1, 700_000_000) for i in range(4))), several=True)
     assert {plan.kind for plan in found.plans} <= {"mesh", "pipeline"}

@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 
 from laminar.core.errors import LaminarError
-from laminar.plan.budget import Budget
+from laminar.plan.budget import Budget, OutOfTime
+from laminar.plan.facts import MachineFacts
 from laminar.plan.ledger import Ledger
 from laminar.plan.machine import Machine, Node
 from laminar.plan.profile.measure import Profile
@@ -22,7 +23,7 @@ from tests.torch.plan.profile_jobs import calm, made
 class Known:
     """A profile that nobody measured, of a model that cannot be split."""
 
-    cores, machine_name, torch_version, quiet = 4, "desk", "2", calm()
+    cores, machine_name, torch_version, quiet, knows_links = 4, "desk", "2", calm(), True
 
     def __init__(self, notes: list[str]) -> None:
         self.notes, made_up = notes, MadeUp()
@@ -70,6 +71,25 @@ def test_that_threads_of_a_larger_machine_cannot_be_measured_is_told(tmp_path: P
     lab = Machine((Node("lab", 16, 64 << 30),))
     assert "with 4 threads at most" in planned(made("mlp", tmp_path), tmp_path, Wishes(machine=lab)).notes[0]
     assert not planned(made("mlp", tmp_path, threads=1), tmp_path, Wishes(machine=lab)).notes
+
+
+def test_time_that_is_over_while_links_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of them is kept, so to say that the next time gets further would not be true."""
+
+    def over(_: MadeUp, world: int) -> MachineFacts:
+        raise OutOfTime(f"links among {world}")
+
+    monkeypatch.setattr(MadeUp, "machine", over)
+    monkeypatch.setattr(Known, "knows_links", False)
+    with pytest.raises(LaminarError) as caught:
+        planned(made("mlp", tmp_path), tmp_path, Wishes(budget=3.0))
+    assert caught.value.code == "L015" and "together has to be measured first" in caught.value.message
+    assert caught.value.hint == "--budget 60; that takes about 20 seconds, once, and is kept only as a whole"
+
+
+def test_what_a_process_takes_without_a_model_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LaminarError, match=r"0\.15 GB or more \(0\.15 GB of it without a model\), and the largest node has 0\.06 GB"):
+        planned(made("mlp", tmp_path), tmp_path, Wishes(machine=Machine((Node("tiny", 2, 64_000_000),))))
 
 
 @pytest.mark.parametrize("budget", [0.0, -1.0, math.nan])

@@ -103,7 +103,7 @@ def plan_job(
     try:
         return _planned(job, profile, ledger, wishes, budget, tell, hear)
     except OutOfTime:
-        raise no_time(wishes.budget, 0) from None
+        raise no_time(wishes.budget, 0, links=not profile.knows_links) from None
 
 
 def _planned(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, budget: Budget, tell: Tell, hear: Hear) -> Planned:
@@ -168,7 +168,8 @@ def refuse_hopeless(job: Job, machine: Machine) -> None:
     room = max(node.memory for node in machine.nodes)
     if PROCESS + share > room:
         biggest = sorted(((name, tensor.nbytes) for name, tensor in tensors), key=lambda one: -one[1])[:BIGGEST]
-        raise no_room(f"a worker takes {(PROCESS + share) / 1e9:.2f} GB or more, and the largest node has {room / 1e9:.2f} GB", biggest)
+        needs = f"a worker takes {(PROCESS + share) / 1e9:.2f} GB or more ({PROCESS / 1e9:.2f} GB of it without a model)"
+        raise no_room(f"{needs}, and the largest node has {room / 1e9:.2f} GB", biggest)
 
 
 def _desktops(grid: Desktops | None, profile: Profile, batch: int) -> dict[str, Any]:
