@@ -131,6 +131,16 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Packing:
+    """What a compression makes of a job's gradient, and what that takes one worker."""
+
+    bytes: int  # that a member hands over
+    encode: float = 0.0  # seconds, until its packet can be sent; where all is sums, of everything between them
+    decode: float = 0.0  # of one packet: everybody has those of all
+    sums: tuple[int, ...] = ()  # bytes of each, one after the other, where nothing is gathered (PowerSGD)
+
+
+@dataclass(frozen=True)
 class MachineFacts:
     """What one machine of the kind at hand can do, measured; by the number of members where that matters.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
-from laminar.plan.facts import JobFacts, MachineFacts, ModelCost, Pass, StagesCost
+from laminar.plan.facts import JobFacts, MachineFacts, ModelCost, Packing, Pass, StagesCost
+from laminar.train.compression import AnyCompression
 from laminar.train.splitting import Branches, Pipeline
 
 How = Literal["module", "program"]
@@ -22,6 +23,9 @@ class Known(Protocol):
 
     def whole(self, rows: int, how: How = "module", threads: int = 1) -> Pass:
         """A pass of so many rows through the model, there and back; as it is, or operator by operator as workers of a mesh run it."""
+
+    def packing(self, how: AnyCompression) -> Packing:
+        """The gradient of the whole model, made small."""
 
     def cost(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> ModelCost:
         """L012 for rules that the model does not allow."""

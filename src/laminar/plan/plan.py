@@ -20,6 +20,7 @@ WORDS: Final[dict[str, str]] = {
     "inputs": "backward (inputs)",
     "weights": "backward (weights)",
     "exchange": "exchanging tensors",
+    "pack": "packing gradients",
     "transfer": "sending from stage to stage",
     "optimizer": "the optimizer and the loop",
     "server": "servers",

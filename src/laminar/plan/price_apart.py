@@ -11,7 +11,7 @@ from laminar.plan.apart import Pace, Scene, Worker
 from laminar.plan.known import Known
 from laminar.plan.machine import Stragglers
 from laminar.plan.places import Places
-from laminar.plan.price_sync import FLOAT, packed
+from laminar.plan.price_sync import FLOAT
 from laminar.train.strategies import Averaging, Downpour, ManySpec, Quorum
 
 
@@ -66,7 +66,8 @@ def _scene(
     """`steps`: workers make steps of their own. Also the seconds that a worker computes."""
     job, facts, machine = known.job(), places.facts, places.machine
     whole, size = known.whole(rows, "module", threads), FLOAT * job.parameters
-    sent, packing = packed(size, how.compression.kind)
+    packing = known.packing(how.compression)  # by the one who sends; a server has one packet at a time to unpack
+    sent = packing.bytes
     own = whole.seconds + rows * job.gather + job.loop + (job.step(size) if steps else 0.0)
 
     def each(worker: int) -> float:
@@ -80,7 +81,7 @@ def _scene(
         cores=tuple(machine.nodes[node].cores for node in used),
         push=math.ceil(sent / shards),
         parameters=math.ceil(size / shards),
-        push_seconds=facts.wire(sent / shards) + packing / shards,
+        push_seconds=facts.wire(sent / shards) + (packing.encode + packing.decode) / shards,
         parameters_seconds=facts.wire(size / shards),
         word_seconds=facts.wire(0),
         apply=facts.apply(size / shards) + (job.step(size / shards) if isinstance(how, Downpour) else 0.0),

@@ -139,9 +139,7 @@ class _Maker:
         if self._in_memory or action.kind == "weights":
             return
         back = action.kind != "forward"
-        takers = (
-            [(one.source, place, one) for place, one in enumerate(stage.takes) if one.learns] if back else self._takers[action.stage]
-        )
+        takers = [(one.source, place, one) for place, one in enumerate(stage.takes) if one.learns] if back else self._takers[action.stage]
         for number, place, one in takers:
             other = self._cost.stages[number].lane
             if other == lane:

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from laminar.parallel.sync.bucket_sizes import dealt
-from laminar.plan.facts import Exchange
+from laminar.plan.facts import Exchange, Packing
 from laminar.plan.known import Known
 from laminar.plan.places import Places
 from laminar.plan.step import Step
-from laminar.plan.tasks import Task
+from laminar.plan.tasks import Key, Task
 from laminar.train.compression import NoCompression
 from laminar.train.strategies import Sync
 
 FLOAT: Final = 4  # bytes
-WORD: Final = 64  # bytes of the loss and what else is told at every step, about
+TOLD: Final = 2  # numbers that are summed up at every step beside one for each member and each tensor (parallel/sync/group_team.py) …
+DOUBLE: Final = 8  # … and the bytes of one
+ROOMS: Final = 3  # rows of all gradients that packing needs: what goes in, what comes out, and what was kept back
 
 
 def solo_step(known: Known, places: Places, batch: int, threads: int) -> Step:
@@ -46,7 +48,8 @@ def waiting(rest: float, gathering: float, threads: int, cores: int) -> float:
 def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int) -> Step:
     """In shared memory there is one copy of the parameters, and each worker updates a part of them. Between nodes everybody has all of it,
     and gradients travel in the executor's own buckets while the rest is computed, of which a measured share costs nothing. Packets are
-    made of all of them at once, when all are there, and gathered by everybody after their sizes were; PowerSGD's are sums."""
+    made of all of them at once, when all are there, and gathered by everybody after their sizes were summed up; then everybody unpacks
+    those of all. PowerSGD has two sums instead, one after the other, and then the one of what is told."""
     job, workers = known.job(), how.workers
     rows = math.ceil(batch / workers)
     whole, size = known.whole(rows, "module", threads), FLOAT * job.parameters
@@ -80,42 +83,44 @@ def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int)
             seconds = job.step(math.ceil(size / workers)) * places.slow(worker)
             tasks.append(Task((4, worker), seconds, (places.core(worker),), ((3,),), "optimizer", "optimizer"))
         return Step(tasks, standing, 0, names=places.names())
-    sent, packing = packed(size, how.compression.kind)
-    sums = plain or how.compression.kind == "powersgd"
-    for piece, part in enumerate(buckets):
-        ends = tuple((2, worker, piece) for worker in everyone)
-        seconds = places.exchange(Exchange("sum" if sums else "gather", "*", part if plain else sent), everyone, how.link)
-        if not plain:
-            seconds += places.exchange(Exchange("sum", "*", WORD), everyone, how.link)
-        hidden = places.facts.hidden if piece < pieces - 1 else 0.0
-        # the part that computing must make room for, and the part that only the links are busy with
-        tasks.append(Task((3, piece), seconds * (1 - hidden), places.resources(everyone), ends, "exchange", "add up gradients"))
+    if plain:
+        for piece, part in enumerate(buckets):
+            ends = tuple((2, worker, piece) for worker in everyone)
+            seconds = places.exchange(Exchange("sum", "*", part), everyone, how.link)
+            hidden = places.facts.hidden if piece < pieces - 1 else 0.0
+            # the part that computing must make room for, and the part that only the links are busy with
+            tasks.append(Task((3, piece), seconds * (1 - hidden), places.resources(everyone), ends, "exchange", "add up gradients"))
+        tasks += [_step(places, worker, job.step(size), tuple((3, piece) for piece in range(pieces))) for worker in everyone]
+        return Step(tasks, standing, size * workers, names=places.names())
+    packing = known.packing(how.compression)
     for worker in everyone:
-        seconds = (job.step(size) + packing) * places.slow(worker)
-        ready = tuple((3, piece) for piece in range(pieces))
-        tasks.append(Task((4, worker), seconds, (places.core(worker),), ready, "optimizer", "optimizer"))
-    return Step(tasks, standing, sent * workers, names=places.names())
+        seconds = packing.encode * places.slow(worker)
+        tasks.append(Task((2, worker, pieces), seconds, (places.core(worker),), ((2, worker, pieces - 1),), "pack", "pack"))
+        standing[worker] += ROOMS * size + workers * packing.bytes
+    seconds = sum(places.exchange(one, everyone, how.link) for one in packet_exchanges(packing, workers, max(1, len(job.tensors))))
+    ends = tuple((2, worker, pieces) for worker in everyone)
+    tasks.append(Task((3, 0), seconds, places.resources(everyone), ends, "exchange", "exchange packets"))
+    for worker in everyone:
+        seconds = workers * packing.decode * places.slow(worker)
+        tasks.append(Task((3, 1, worker), seconds, (places.core(worker),), ((3, 0),), "pack", "unpack those of all"))
+        tasks.append(_step(places, worker, job.step(size), ((3, 1, worker),)))
+    return Step(tasks, standing, packing.bytes * workers, names=places.names())
+
+
+def packet_exchanges(packing: Packing, workers: int, tensors: int) -> list[Exchange]:
+    """Of a step, in the order in which the executor makes them: each begins when the one before is done."""
+    told = DOUBLE * (TOLD + workers + tensors)
+    packets = [] if packing.sums else [Exchange("gather", "*", packing.bytes)]
+    return [*(Exchange("sum", "*", some) for some in (*packing.sums, told)), *packets]
+
+
+def _step(places: Places, worker: int, seconds: float, after: tuple[Key, ...]) -> Task:
+    return Task((4, worker), seconds * places.slow(worker), (places.core(worker),), after, "optimizer", "optimizer")
 
 
 def _buckets(tensors: Sequence[int]) -> list[int]:
     """Bytes of each, in the order in which they are sent."""
     return [sum(tensors[i] for i in some) for some in dealt(tensors)]
-
-
-SHARES: Final = {"none": 1.0, "fp16": 0.5, "int8": 0.26, "topk": 0.02, "dgc": 0.002, "powersgd": 0.02}  # of the bytes, about
-PACK: Final = {
-    "none": 0.0,
-    "fp16": 0.5e-9,
-    "int8": 0.8e-9,
-    "topk": 0.8e-9,
-    "dgc": 0.8e-9,
-    "powersgd": 2e-9,
-}  # seconds for a byte of gradient
-
-
-def packed(size: int, compression: str) -> tuple[int, float]:
-    """Bytes that are left of so many by a compression, and seconds that it takes a worker to pack and unpack."""
-    return math.ceil(size * SHARES[compression]), size * PACK[compression]
 
 
 def _model(known: Known) -> int:

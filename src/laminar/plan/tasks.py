@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Key = tuple[int, ...]  # of numbers; the first is the operator that it belongs to, which is where it goes when that operator is split anew
-Kind = Literal["forward", "inputs", "weights", "backward", "exchange", "transfer", "optimizer", "server", "load", "wait"]
+Kind = Literal["forward", "inputs", "weights", "backward", "exchange", "pack", "transfer", "optimizer", "server", "load", "wait"]
 
 
 class Task(NamedTuple):

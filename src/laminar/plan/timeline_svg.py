@@ -22,6 +22,7 @@ COLOURS: Final[dict[Kind, tuple[str, str]]] = {  # on a light page, on a dark on
     "inputs": ("#d9730d", "#f5a454"),
     "weights": ("#b8930a", "#ecd05a"),
     "exchange": ("#7a4fb5", "#b593ea"),
+    "pack": ("#a8447e", "#e58fc0"),
     "transfer": ("#2c8a86", "#63c7c2"),
     "optimizer": ("#3f8a3a", "#84cc7e"),
     "server": ("#8a5a3b", "#cf9f7f"),

@@ -8,9 +8,10 @@ from typing import Any
 
 from laminar.core.errors import LaminarError
 from laminar.plan.desktops import Desktops
-from laminar.plan.facts import Curve, Exchange, JobFacts, MachineFacts, ModelCost, OperatorCost, Pass, StageCost, StagesCost, Taken
+from laminar.plan.facts import Curve, Exchange, JobFacts, MachineFacts, ModelCost, OperatorCost, Packing, Pass, StageCost, StagesCost, Taken
 from laminar.plan.known import How
 from laminar.plan.machine import Link, Machine, Node
+from laminar.train.compression import AnyCompression
 from laminar.train.splitting import Branches, Pipeline
 
 MS = 1e-3
@@ -89,6 +90,18 @@ class MadeUp:
         more = 1.1 if how == "program" else 1.0
         each = rows * self.row * more * len(self.modules) / threads**0.7
         return Pass(rows, each, 2 * each)
+
+    def packing(self, how: AnyCompression) -> Packing:
+        size = 4 * self.job().parameters
+        share = {"none": 1.0, "fp16": 0.5, "int8": 0.26, "topk": 0.01, "dgc": 0.001, "powersgd": 0.02}[how.kind]
+        sent = round(size * share)
+        if how.kind == "none":
+            return Packing(sent)
+        return (
+            Packing(sent, 1e-9 * size, 0.0, (sent // 2, sent - sent // 2))
+            if how.kind == "powersgd"
+            else Packing(sent, 1e-9 * size, 4e-10 * size)
+        )
 
     def cost(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> ModelCost:
         self.asked.append((dict(mesh), dict(split), {path: dict(table) for path, table in module.items()}))

@@ -48,6 +48,10 @@ def priced(how: AnyStrategy, known: MadeUp | None = None, on: Machine | None = N
     return found
 
 
+def far(count: int, latency: float = 0.001) -> Machine:
+    return Machine(tuple(Node(f"n{i}", 1, 8 << 30) for i in range(count)), Link(12.5e6, latency))
+
+
 def test_every_kind_that_can_be_run_has_a_price_and_no_other() -> None:
     assert {how.kind for how in ALL} == set(PRICED)
     assert set(PRICED) == set(BY_NAME)
@@ -118,9 +122,8 @@ def test_a_stage_may_take_several_values_of_another_one() -> None:
             first, second = found.stages
             return dataclasses.replace(found, stages=(first, dataclasses.replace(second, takes=second.takes * 2)))
 
-    far = Machine((Node("a", 1, 8 << 30), Node("b", 1, 8 << 30)), Link(12.5e6, 0.001))
     how = Pipeline(stages=2, microbatches=4, link="gloo")
-    one, two = priced(how, on=far), priced(how, Branched(), on=far)
+    one, two = priced(how, on=far(2)), priced(how, Branched(), on=far(2))
     sent = [sum(ran.task.kind == "transfer" for ran in plan.ran) for plan in (one, two)]
     assert sent == [8, 16] and two.bytes_per_step == 2 * one.bytes_per_step and two.step_seconds > one.step_seconds
 
@@ -150,6 +153,32 @@ def test_between_nodes_gradients_travel_as_the_executor_deals_them() -> None:
     packed = Sync(workers=2, link="gloo", compress="int8")
     (sent,) = exchanges(packed, several)
     assert sent > 0.26 * (1 << 20) / 12.5e6 + 0.002 + 0.001  # two turns of the sum of sizes, and one of the packets
+
+
+def test_everybody_unpacks_the_packets_of_all() -> None:
+    """Packing is done once, unpacking once for each member."""
+    calm = MadeUp(machine_facts=facts(spread=0.0))
+    two, four = (
+        sum(
+            ran.end - ran.begin for ran in priced(how, calm, far(how.workers)).ran if ran.task.kind == "pack" and ran.task.resources == (0,)
+        )
+        for how in (Sync(workers=count, link="gloo", compress="int8") for count in (2, 4))
+    )
+    packing = calm.packing(Sync(compress="int8").compression)
+    assert two == pytest.approx(packing.encode + 2 * packing.decode) and four == pytest.approx(packing.encode + 4 * packing.decode)
+    plain, packed = (priced(Sync(workers=2, link="gloo", compress=small), calm, far(2)) for small in ("none", "int8"))
+    assert packed.memory_bytes > plain.memory_bytes and packed.bytes_per_step == 2 * packing.bytes
+
+
+def test_low_rank_waits_for_one_sum_after_the_other() -> None:
+    """Of the left factors and what is not split, of the right ones, and of what is told: twelve ways over the link, by itself."""
+    calm = MadeUp(width=16, machine_facts=facts(spread=0.0))
+    (sent,) = (
+        ran.end - ran.begin
+        for ran in priced(Sync(workers=2, link="gloo", compress="powersgd"), calm, far(2, latency=0.1)).ran
+        if ran.task.kind == "exchange"
+    )
+    assert sent == pytest.approx(3 * 4 * 0.1, rel=0.01)
 
 
 def test_a_split_model_takes_less_memory_and_sends_activations() -> None:

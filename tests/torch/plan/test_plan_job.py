@@ -27,7 +27,7 @@ class Known:
 
     def __init__(self, notes: list[str]) -> None:
         self.notes, made_up = notes, MadeUp()
-        self.job, self.machine, self.whole = made_up.job, made_up.machine, made_up.whole
+        self.job, self.machine, self.whole, self.packing = made_up.job, made_up.machine, made_up.whole, made_up.packing
 
     def noise(self) -> float:
         return 1000.0

@@ -22,7 +22,7 @@ from laminar.plan.desktops import Desktops
 from laminar.plan.known import Known
 from laminar.plan.machine import Machine, Node
 from laminar.plan.price_apart import Paced
-from laminar.plan.price_sync import FLOAT, packed
+from laminar.plan.price_sync import FLOAT
 from laminar.train.on_grid import Grid
 
 SEEDS: Final = (1, 2)
@@ -83,9 +83,9 @@ def scene_of(known: Known, grid: Desktops, how: Grid, batch: int, times: float =
     """`times`: desktops that each of these stands for, who share the server."""
     job, facts = known.job(), known.machine(1)
     size = FLOAT * job.parameters
-    sent, packing = packed(size, how.compression.kind)
+    packing = known.packing(how.compression)
     down = math.ceil(size * down_share())
-    up = HEAD + sent + (FLOAT * sums_of(job.parameters) if how.compression.kind in SPARSE else 0)
+    up = HEAD + packing.bytes + (FLOAT * sums_of(job.parameters) if how.compression.kind in SPARSE else 0)
 
     def step(node: Node) -> float:
         whole = known.whole(batch, "module", max(1, min(node.cores, facts.cores)))
@@ -95,7 +95,7 @@ def scene_of(known: Known, grid: Desktops, how: Grid, batch: int, times: float =
     desks = tuple(
         Desk(
             step(node) / math.exp(grid.churn.spread * float(spread.standard_normal())),
-            (KEEPER + KEEPER_BYTE * (down + size + up) + packing) / node.speed,
+            (KEEPER + KEEPER_BYTE * (down + size + up) + packing.encode) / node.speed,
             (grid.streaks or {}).get(node.name, 0),
             max(1, min(node.cores, facts.cores)),
         )

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from laminar.core.errors import LaminarError
+from laminar.parallel.compress.packet import Packet
 from laminar.parallel.sync.buckets import Buckets
 from laminar.parallel.sync.process_group import Group
 from laminar.parallel.sync.small_gradients import SmallGradients, rule_behind
@@ -136,9 +137,7 @@ class GroupOptimizer:
         told[own] = packet.nbytes
         heard = self._heard(told)
         sizes = [int(size) for size in heard[HEAD : HEAD + self._group.size]]
-        room = torch.zeros(max(sizes), dtype=torch.uint8)
-        room[: packet.nbytes] = _as_tensor(packet.data)
-        found = self._group.all_gather(room)
+        found = self._group.all_gather(padded(packet, max(sizes)))
         small.decode([one.numpy().data[:size] for one, size in zip(found, sizes, strict=True)])
         return heard
 
@@ -167,6 +166,13 @@ class GroupOptimizer:
 
     def astray(self) -> list[int]:
         return self._astray
+
+
+def padded(packet: Packet, size: int) -> Tensor:
+    """So many bytes: what is gathered has one size."""
+    room = torch.zeros(size, dtype=torch.uint8)
+    room[: packet.nbytes] = _as_tensor(packet.data)
+    return room
 
 
 def _as_tensor(data: bytes | memoryview) -> Tensor:

@@ -9,7 +9,8 @@
                     (patterns.py); copying.py: what it copies for exchanges; dry_line.py: exchanges without others
     passes.py       whole passes; unchanged.py: the job is afterwards what it was; by_modules.py: a model that cannot be traced
     stage_costs.py  operators in the stages of a pipeline or of branches
-    job_facts.py    gathering, the optimizer; loop_trial.py: the loop; noise.py: the gradient noise scale
+    job_facts.py    gathering, the optimizer; loop_trial.py: the loop; noise.py: the gradient noise scale; packing.py: gradients
+                    made small
 
     links.py        what processes can do together, by real ones: link_member.py, in step (in_step.py) with link_exchanges.py,
                     link_servers.py, link_compute.py

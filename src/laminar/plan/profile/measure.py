@@ -32,7 +32,7 @@ from laminar.parallel.stages.branches import find_blocks
 from laminar.parallel.stages.flow import Flow
 from laminar.parallel.stages.prepare import micro_batches
 from laminar.plan.budget import Budget, OutOfTime
-from laminar.plan.facts import JobFacts, MachineFacts, ModelCost, Pass, StagesCost
+from laminar.plan.facts import JobFacts, MachineFacts, ModelCost, Packing, Pass, StagesCost
 from laminar.plan.known import How
 from laminar.plan.our_code import our_code
 from laminar.plan.profile.busy import Quiet
@@ -42,11 +42,13 @@ from laminar.plan.profile.kept import Kept
 from laminar.plan.profile.links import links_known, machine_facts
 from laminar.plan.profile.meter import Meter, Tell, silent
 from laminar.plan.profile.operators import Operators, last_place
+from laminar.plan.profile.packing import packing
 from laminar.plan.profile.passes import module_pass, program_pass
 from laminar.plan.profile.stage_costs import stages_cost
 from laminar.plan.profile.this_machine import this_machine, torch_version
 from laminar.plan.profile.timing import Effort
 from laminar.plan.profile.traced_job import TracedJob, rules
+from laminar.train.compression import AnyCompression
 from laminar.train.job import Job
 from laminar.train.splitting import Branches, Pipeline
 
@@ -177,6 +179,10 @@ class Profile:
         if self._facts is None:
             self._facts = job_facts(self._job, self.meter)
         return self._facts
+
+    def packing(self, how: AnyCompression) -> Packing:
+        """The gradient of the whole model, made small: what is sent of it, and what that takes."""
+        return packing(self._job, how, self.meter)
 
     def noise(self) -> float | None:
         """The gradient noise scale in samples; None: it cannot be told, or there is no time to."""

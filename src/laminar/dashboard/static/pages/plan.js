@@ -96,7 +96,7 @@ function answer(told, query, tools, cleanUps) {
   return [box, el("section", {class: "panel"}, below)];
 }
 
-const WORDS = {load: "gathering samples", forward: "forward", backward: "backward", inputs: "backward (inputs)", weights: "backward (weights)", exchange: "exchanging tensors", transfer: "sending on", optimizer: "optimizer and loop", server: "servers", wait: "waiting", computing: "computing", waiting: "waiting"};
+const WORDS = {load: "gathering samples", forward: "forward", backward: "backward", inputs: "backward (inputs)", weights: "backward (weights)", exchange: "exchanging tensors", pack: "packing gradients", transfer: "sending on", optimizer: "optimizer and loop", server: "servers", wait: "waiting", computing: "computing", waiting: "waiting"};
 
 function parts(spent, el) {
   const all = Object.values(spent).reduce((a, b) => a + b, 0) || 1;
