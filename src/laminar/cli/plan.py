@@ -90,7 +90,8 @@ def run(
         if batch is not None and batch > (samples := len(job.data.train)):
             said = f"--batch {batch}, but layer '{layer}' has {samples} samples to train with"
             raise LaminarError("L008", said, hint=f"--batch {samples}, or fewer")
-        ledger, tell = held.enter_context(closing(Ledger.open())), held.enter_context(counted(quiet=quiet))
+        ledger = held.enter_context(closing(Ledger.open() if calibration else Ledger.at_hand()))
+        tell = held.enter_context(counted(quiet=quiet))
         if calibration:
             from laminar.plan.trials.calibrate import calibrate
 

@@ -24,6 +24,7 @@ from laminar.plan.ledger_check import Check, check
 VARIABLE: Final = "LAMINAR_LEDGER"
 TABLE: Final = "entries_4"  # another number where an entry has another form; the old ones stay beside it
 PATIENCE: Final = 30.0  # seconds that another process may be writing
+MEMORY: Final = Path(":memory:")  # as SQLite calls a database without a file
 NEWEST: Final = 20  # entries of a kind that a correction is made of, at most
 
 T = TypeVar("T")
@@ -71,6 +72,16 @@ class Ledger:
     def open(cls, path: Path | None = None) -> Self:
         """The user's own file, if none is named. L302 where it cannot be written."""
         return cls(default_path() if path is None else path)
+
+    @classmethod
+    def at_hand(cls, path: Path | None = None) -> Self:
+        """For whoever only learns from it: where the file cannot be used, one of which nothing is kept, with a note that says so."""
+        try:
+            return cls.open(path)
+        except LaminarError as error:
+            made = cls(MEMORY)
+            made.notes.append(f"{error.message}; no prediction is corrected by it, and what is measured now is not kept there")
+            return made
 
     def add(self, entry: Entry) -> None:
         if not (entry.raw_seconds > 0 and entry.measured_seconds > 0):
@@ -123,8 +134,11 @@ class Ledger:
     # The file
 
     def _opened(self) -> sqlite3.Connection:
-        with explaining_os_errors(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with explaining_os_errors(self.path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:  # a place where no folder can be
+            raise self._refused(error) from error
         try:
             return self._connect()
         except sqlite3.DatabaseError as error:
@@ -169,7 +183,7 @@ class Ledger:
                     self.path.with_name(self.path.name + rest).unlink()
         self.notes.append(f"the ledger {self.path} was damaged ({error}); it is now {aside.name}, and a new one was begun")
 
-    def _refused(self, error: sqlite3.OperationalError) -> LaminarError:
+    def _refused(self, error: Exception) -> LaminarError:
         return LaminarError("L302", f"the ledger {self.path} cannot be used: {error}", hint=f"set {VARIABLE} to a file that you may write")
 
 

@@ -76,6 +76,23 @@ def test_several_write_at_once(tmp_path: Path) -> None:
     ledger.close()
 
 
+def test_a_place_where_no_file_can_be(tmp_path: Path) -> None:
+    """Whoever wants the ledger itself is told; whoever only learns from it goes on without."""
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "l.sqlite"
+    with pytest.raises(LaminarError) as caught:
+        Ledger.open(path)
+    assert caught.value.code == "L302" and "LAMINAR_LEDGER" in (caught.value.hint or "")
+    ledger = Ledger.at_hand(path)
+    assert str(path) in ledger.notes[0] and ledger.all() == [] and not ledger.corrections("pc", "2")
+    ledger.add(ENTRY)
+    ledger.close()
+    assert not Path(":memory:").exists()
+    with_file = Ledger.at_hand(tmp_path / "l.sqlite")
+    assert not with_file.notes and with_file.path == tmp_path / "l.sqlite"
+    with_file.close()
+
+
 def test_a_file_that_is_no_database_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
     for number in (1, 2):

@@ -73,7 +73,7 @@ class Auto:
             emit({"event": "planning", "layer": job.name, "what": what, "done": done, "of": of})
 
         # A build is not refused because others are busy: what is measured then is used by nobody else.
-        with closing(Ledger.open()) as ledger, Profile.open(job, tell=tell, even_if_busy=True) as profile:
+        with closing(Ledger.at_hand()) as ledger, Profile.open(job, tell=tell, even_if_busy=True) as profile:
             allowed = self.allowed(job, profile)
             planned = self._planned(job, profile, ledger, allowed, tell)
             if planned is None:
