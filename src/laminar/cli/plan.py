@@ -22,6 +22,7 @@ from laminar.core.errors import LaminarError
 from laminar.stack.project import open_project
 
 if TYPE_CHECKING:
+    from laminar.core.events import Event
     from laminar.plan.desktops import Desktops
     from laminar.plan.explain import Turn
     from laminar.plan.plan import Plan
@@ -85,8 +86,10 @@ def run(
     file, store = project.need_file(), project.open_store()
     wishes = Wishes(workers=workers, machine=wished, batch=batch, budget=budget, seed=seed, only_same=same, desktops=desktops)
     with ExitStack() as held:
-        job, description = held.enter_context(open_layer(file, store, layer))
+        route: list[str] = []
+        job, description = held.enter_context(open_layer(file, store, layer, lambda event: route.extend(_route(event))))
         wishes, remarks = _with_grid(wishes, job, description)
+        remarks += route
         if batch is not None and batch > (samples := len(job.data.train)):
             said = f"--batch {batch}, but layer '{layer}' has {samples} samples to train with"
             raise LaminarError("L008", said, hint=f"--batch {samples}, or fewer")
@@ -128,6 +131,14 @@ def run(
         say(f"with {turn.what}, {turn.winner} would be faster")
     if explain:
         _explain(*(_drawn(planned, one) for one in explain))
+
+
+def _route(event: Event) -> list[str]:
+    """Whether the frozen part is computed in every step changes all prices, and goes by what was measured just now."""
+    if event["event"] != "features":
+        return []
+    kept = "features are kept: the frozen part is in no step" if event["action"] == "kept" else "the frozen part is computed in every step"
+    return [f"{kept} ({event['why']})"]
 
 
 def _so_far(*, quiet: bool) -> Callable[[Plan, float], None]:
