@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ from laminar.plan.budget import OutOfTime
 from laminar.plan.plan import WORDS, Plan
 from laminar.plan.price import Pricer, Refused
 
+COMPUTED: Final = ("load", "forward", "backward", "inputs", "weights", "optimizer", "computing")  # what a worker does by itself
 STARTS: Final = 0.1  # of the time to the target, from which on it is said how long workers take to begin
 
 
@@ -50,10 +51,21 @@ class Difference:
 
 
 def differences(first: Plan, second: Plan) -> list[Difference]:
-    """What takes longer in which, the largest difference first."""
-    kinds = dict.fromkeys([*first.spent, *second.spent])
-    found = [Difference(WORDS.get(kind, kind), first.spent.get(kind, 0.0), second.spent.get(kind, 0.0)) for kind in kinds]
+    """What takes longer in which, the largest difference first. Of workers that make no steps at once only computing is known as such: then
+    what the other one computes is summed up, too."""
+    one, other = first.spent, second.spent
+    if ("computing" in one) != ("computing" in other):
+        one, other = _summed(one), _summed(other)
+    found = [Difference(WORDS.get(kind, kind), one.get(kind, 0.0), other.get(kind, 0.0)) for kind in dict.fromkeys([*one, *other])]
     return sorted(found, key=lambda one: -abs(one.more))
+
+
+def _summed(spent: Mapping[str, float]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for kind, seconds_ in spent.items():
+        into = "computing" if kind in COMPUTED else kind
+        found[into] = found.get(into, 0.0) + seconds_
+    return found
 
 
 def path(plan: Plan, most: int = 8) -> list[tuple[str, float]]:

@@ -286,6 +286,16 @@ def test_an_explanation_has_the_critical_path_and_what_differs() -> None:
     assert sum(one.second for one in found) == pytest.approx(second.raw_seconds)
 
 
+def test_what_workers_compute_apart_is_held_against_all_that_one_process_computes() -> None:
+    """Not against its forward pass, which averaging has as well and does not tell apart."""
+    plans = searched(MadeUp(row=0.1 * MS)).plans
+    solo, apart = (next(plan for plan in plans if plan.kind == kind) for kind in ("solo", "averaging"))
+    for first, second in ((solo, apart), (apart, solo)):
+        found = {one.what: one for one in differences(first, second)}
+        assert set(found) == {"computing", "waiting for servers and others"}
+    assert found["computing"].second == pytest.approx(solo.raw_seconds)
+
+
 def test_a_plan_without_a_timeline_names_the_fastest_that_has_one() -> None:
     plans = searched(MadeUp(row=0.1 * MS)).plans
     apart = next(i for i, plan in enumerate(plans, 1) if plan.kind == "averaging")
