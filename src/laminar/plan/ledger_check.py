@@ -37,6 +37,7 @@ class Check:
     kinds: dict[str, Errors] = field(default_factory=dict)
     tau: float | None = None  # Kendall's, within each job, on average; None: no job has enough plans
     jobs: int = 0  # that it is the average of
+    busy: int = 0  # of all, that were measured while other programs were at work
 
     @property
     def warning(self) -> str:
@@ -56,6 +57,8 @@ class Check:
             lines.append(f"order of plans: not known, no layer has {PLANS} plans that were run on one machine")
         else:
             lines.append(f"order of plans: Kendall's tau {self.tau:.2f} over {many(self.jobs, 'job')} (1 is the right order, 0 is none)")
+        if self.busy:
+            lines.append(f"{self.busy} of {self.all.count} measured while other programs were at work, which says little of predictions")
         return "\n".join(lines + ([f"warning: {self.warning}"] if self.warning else []))
 
     def to_json(self) -> dict[str, Any]:
@@ -64,6 +67,7 @@ class Check:
             "kinds": {kind: asdict(errors) for kind, errors in self.kinds.items()},
             "tau": self.tau,
             "jobs": self.jobs,
+            "busy": self.busy,
             "warning": self.warning,
         }
 
@@ -73,7 +77,7 @@ def check(entries: Sequence[Entry]) -> Check:
     told = [one for one in entries if not one.calibration]
     kinds = {kind: Errors.of([one for one in told if one.kind == kind]) for kind in sorted({one.kind for one in told})}
     taus = [tau for job in _jobs(told) if (tau := _tau(job)) is not None]
-    return Check(Errors.of(told), kinds, mean(taus) if taus else None, len(taus))
+    return Check(Errors.of(told), kinds, mean(taus) if taus else None, len(taus), sum(not one.quiet for one in told))
 
 
 def _jobs(entries: Sequence[Entry]) -> list[list[Entry]]:

@@ -249,6 +249,14 @@ def test_errors_by_kind(tmp_path: Path) -> None:
     assert "order of plans: not known" in text
 
 
+def test_what_was_measured_beside_others_is_counted_and_told(tmp_path: Path) -> None:
+    calm, busy = plans([1.1], [1.0]), [replace(one, quiet=False) for one in plans([0.5, 0.6], [1.0, 1.0], kind="mesh")]
+    text, found = checked(tmp_path, [*calm, *busy])
+    assert found["busy"] == 2 and "2 of 3 measured while other programs were at work" in text
+    text, found = checked(tmp_path / "calm", calm)
+    assert found["busy"] == 0 and "at work" not in text
+
+
 def test_a_good_order_is_told_and_a_bad_one_warned_of(tmp_path: Path) -> None:
     good = plans([1.0, 2.0, 3.0, 4.0], [1.5, 2.5, 3.5, 4.5])
     text, found = checked(tmp_path, good)
