@@ -29,7 +29,6 @@ from laminar.stack.build import build
 from laminar.stack.parents import resolve
 from laminar.stack.plan import decide, run_of
 from laminar.stack.read import StackFile, parent_of
-from laminar.store.runs import FINISHED
 from laminar.store.store import Store
 from laminar.train import checkpoint
 from laminar.train.history import EVENTS
@@ -113,8 +112,8 @@ def train(asked: Asked, say: Say, cluster: Callable[[str | None], Any]) -> dict[
         parent = resolve(file, store, layer, below)
     step = decide(file, store, layer, parent)
     assert step.key is not None
-    folder = store.layout.runs / run_of(store, step.key, again=False)
-    if asked.again and not (folder / FINISHED).exists():
+    folder = store.layout.runs / run_of(store, step.key, again=asked.again)
+    if asked.again:
         checkpoint.remove(folder)  # of a trial that was cut short: time is measured in one go
     stopping = threading.Event()
     begun, start = time.time(), time.perf_counter()

@@ -125,6 +125,27 @@ def test_ctrl_c_and_a_budget_keep_what_has_ended(lab: Lab, tmp_path: Path) -> No
     assert len(lab.run(axes={"lr": [0.1, 0.01, 0.001]})) == 3
 
 
+def test_a_timed_trial_that_was_cut_short_is_trained_anew_once(lab: Lab) -> None:
+    """Both variants have one key, so the second is a run of its own: its checkpoint would only make a time that does not count."""
+    given: dict[str, Any] = {"timed": True, "even_if_busy": True, "warm_up": 0, "axes": {"threads": [1, 2]}, "set": {"epochs": 300}}
+    ended, pressed = threading.Event(), threading.Event()
+
+    def press(event: Event) -> None:
+        if event["event"] == "experiment" and event["trial"] is not None:
+            ended.set()
+        if ended.is_set() and event["event"] == "epoch" and event["epoch"] >= 1 and not pressed.is_set():
+            pressed.set()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.run(press, **given)
+    assert len(files.read_trials(lab.store, "x")) == 1
+    assert list(lab.store.layout.runs.glob("*/checkpoint*"))  # of the second
+    trials = lab.run(**given)
+    assert [(one.outcome, one.counted, one.why_not) for one in trials] == [("done", True, "")] * 2
+    assert len({one.run for one in trials}) == 2
+
+
 def test_two_at_once_and_another_question(lab: Lab) -> None:
     with files.running(lab.store, "x"), pytest.raises(LaminarError) as caught:
         lab.run(axes={"lr": [0.1]})
