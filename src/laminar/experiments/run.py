@@ -175,7 +175,7 @@ class _Go:
                 deadline.cancel()
         if self._error is not None:
             raise self._error
-        if self._stop:
+        if self._stop and self._agenda.left():  # time may also run out while the last process ends
             self._emit({"event": "note", "why": f"{self._stop}: running it again goes on"})
         return self.trials
 

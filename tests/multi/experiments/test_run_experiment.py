@@ -146,6 +146,28 @@ def test_a_timed_trial_that_was_cut_short_is_trained_anew_once(lab: Lab) -> None
     assert len({one.run for one in trials}) == 2
 
 
+def test_time_that_runs_out_after_the_last_trial_is_no_news(lab: Lab) -> None:
+    class Slow:
+        """Its process takes so long to end that the budget does first."""
+
+        def __init__(self) -> None:
+            self.told = threading.Event()
+
+        def ask(self, asked: Any, emit: Any, *, on_ready: Any = None) -> Any:
+            return {"done": {"started": 1.0, "wall": 0.1, "seconds": 0.1, "metrics": {"accuracy": 0.5}}}
+
+        def interrupt(self) -> None:
+            self.told.set()
+
+        def close(self) -> None:
+            assert self.told.wait(60)
+
+    events: list[Event] = []
+    trials = lab.run(events.append, axes={"lr": [0.1]}, budget=Budget(hours=1 / 3600), trainer=Slow)
+    assert outcomes(trials) == ["done"]
+    assert [event for event in events if event["event"] == "note"] == []
+
+
 def test_two_at_once_and_another_question(lab: Lab) -> None:
     with files.running(lab.store, "x"), pytest.raises(LaminarError) as caught:
         lab.run(axes={"lr": [0.1]})
