@@ -77,11 +77,11 @@ def _check_path(name: str, path: str, file: StackFile, layer: str) -> None:
         # names of layers may have dots in them
         owner = max((one for one in known if path.startswith(f"layer.{one}.")), key=len, default=None)
         if owner is None:
-            best = nearest(str(steps[1]) if len(steps) > 1 else "", known)
+            given = str(steps[1]) if len(steps) > 1 else ""
             raise LaminarError(
                 "L017",
-                f"axis '{name}': there is no layer '{steps[1] if len(steps) > 1 else ''}'; {did_you_mean(str(steps[-1]), known)}",
-                hint=f"layer.{best or known[0]}.…",
+                f"axis '{name}': there is no layer '{given}'; {did_you_mean(given, known)}",
+                hint=f"layer.{nearest(given, known) or known[0]}.…",
             )
         steps = ["layer", file.layer_index(owner), *path.removeprefix(f"layer.{owner}.").split(".")]
     elif steps[0] == "data" and (len(steps) < 3 or steps[1] not in file.spec.data):

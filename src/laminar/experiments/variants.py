@@ -56,7 +56,18 @@ def axes_of(sweep: Sweep, file: StackFile, layer: str) -> tuple[Axis, ...]:
             raise LaminarError("L016", f"axis '{name}' has the value {doubled!r} twice", hint="remove one of them")
         path = path_of(spec.path or name, file, layer)
         found.append(Axis(name=name, values=tuple(spec.values), path=path, unit=spec.unit))
+    for together in [list(one.settings) for one in sweep.variant] or [[axis.name for axis in found]]:
+        _check_places([axis for axis in found if axis.name in together])
     return tuple(found)
+
+
+def _check_places(axes: Iterable[Axis]) -> None:
+    """Of two names for one setting only the last would be heard, and variants would be called what they are not."""
+    for one, other in itertools.combinations(axes, 2):
+        if one.path == other.path and {plain_name(one.name), plain_name(other.name)} != {"neurons", "depth"}:
+            raise LaminarError(
+                "L016", f"axes '{one.name}' and '{other.name}' both set {one.path}", hint=f"keep one of them: {one.name}, or {other.name}"
+            )
 
 
 def _given(sweep: Sweep) -> Mapping[str, list[Any] | AxisSpec]:
@@ -204,6 +215,7 @@ def apply(
     `fixed` is set for every variant. A warm-up trains one epoch with a seed that no counted trial has.
     """
     layer = description.layer
+    _check_workers(variant)
     settings = {**(fixed or {}), **variant.settings}
     paths = {name: path_of(name, file, layer) for name in fixed or {}} | {axis.name: axis.path for axis in description.axes}
     raw = put(file.raw, layer, settings, paths)
@@ -218,6 +230,18 @@ def apply(
         return from_raw(raw, file.text, file.path)
     except LaminarError as error:
         raise LaminarError(error.code, f"variant '{variant.label}': {error.message}", hint=error.hint) from None
+
+
+def _check_workers(variant: Variant) -> None:
+    """Workers of a stack without a strategy are `sync`; where a variant says solo itself, it would be called what it is not."""
+    named = {plain_name(name): value for name, value in variant.settings.items()}
+    strategy, workers = named.get("strategy"), named.get("workers", 1)
+    if workers != 1 and (strategy.get("kind") if isinstance(strategy, dict) else strategy) == "solo":
+        raise LaminarError(
+            "L016",
+            f"variant '{variant.label}': solo is one process, but workers is {workers}",
+            hint="leave the axis strategy out: 1 worker is one process, more are sync; or list variants: [[variant]] settings = { … }",
+        )
 
 
 def _stride(description: Description) -> int:

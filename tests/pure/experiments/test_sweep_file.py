@@ -11,7 +11,7 @@ import pytest
 from laminar.core.errors import LaminarError
 from laminar.experiments.axes import told
 from laminar.experiments.record import Description
-from laminar.experiments.spec import Sweep, parse_sweep, read_sweep
+from laminar.experiments.spec import Sweep, VariantSpec, parse_sweep, read_sweep
 from laminar.experiments.variants import apply, describe, quicker
 from laminar.stack.read import StackFile, parse
 from laminar.store.store import Store
@@ -181,7 +181,11 @@ def test_repeats_have_seeds_of_their_own(file: StackFile, store: Store) -> None:
         ({"bacth": [1]}, "L017", "unknown axis 'bacth'; did you mean 'batch'?"),
         ({"nuerons": [1]}, "L017", "did you mean 'neurons'?"),
         ({"zzz": [1]}, "L017", "known: "),
-        ({"layer.hed.train.batch": [1]}, "L017", "there is no layer 'hed'"),
+        ({"layer.hed.train.batch": [1]}, "L017", "there is no layer 'hed'; did you mean 'head'?"),
+        ({"batch": [8, 16], "train.batch": [32, 64]}, "L016", "axes 'batch' and 'train.batch' both set layer.head.train.batch"),
+        ({"cores": [1], "workers": [1, 2]}, "L016", "axes 'cores' and 'workers' both set layer.head.train.strategy.workers"),
+        ({"neurons": [8], "replace.head.args.hidden": [[8]]}, "L016", "both set"),
+        ({"strategy": ["solo", "sync"], "workers": [1, 2]}, "L016", "variant 'solo, 2 workers': solo is one process, but workers is 2"),
         ({"layer.head.train.bacth": [1]}, "L017", "did you mean 'batch'?"),
         ({"data.evn.limit": [1]}, "L017", "there is no data set 'evn'"),
         ({"data.odd.limt": [1]}, "L017", "did you mean 'limit'?"),
@@ -201,6 +205,13 @@ def test_axes_that_cannot_be(file: StackFile, store: Store, axes: dict[str, list
     assert said in caught.value.message
     assert caught.value.code == code
     assert caught.value.hint
+
+
+def test_single_variants_may_name_a_setting_in_two_ways(file: StackFile, store: Store) -> None:
+    apart = [VariantSpec(settings={"cores": 1}), VariantSpec(settings={"workers": 2})]
+    assert len(described(file, store, variant=apart).variants) == 2
+    with pytest.raises(LaminarError, match="both set"):
+        described(file, store, variant=[VariantSpec(settings={"cores": 1, "workers": 2})])
 
 
 def test_without_axes_the_stack_is_tried_as_it_stands(file: StackFile, store: Store) -> None:
