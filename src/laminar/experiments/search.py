@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
 import msgspec
@@ -12,7 +13,7 @@ from laminar.core.errors import LaminarError
 from laminar.experiments.measures import measure_of
 from laminar.experiments.order import Next, left, standing
 from laminar.experiments.record import Description, Trial, Variant
-from laminar.experiments.spec import Range, Sweep, goal_of
+from laminar.experiments.spec import Range, Search, Sweep, goal_of
 from laminar.experiments.variants import variant_of
 
 TRIES: Final = 50  # proposals that were known already, before the search is over
@@ -39,8 +40,8 @@ class Proposals:
         self._description, self._search, self._seed = description, sweep.search, sweep.order_seed
         self._trials = list(trials)
         self._variants = {one.id: one for one in description.variants}
-        for one in trials:
-            if one.settings:
+        for one in trials:  # those that were proposed in other ranges are kept, and no part of this search
+            if one.settings and _is_of(self._search, one.settings):
                 self._variants.setdefault(one.variant, variant_of(one.settings))
         direction = "maximize" if goal_of(self._search.measure, self._search.goal) == "most" else "minimize"
         told = self._told()
@@ -111,12 +112,18 @@ class Proposals:
         if one.choices is not None:
             return kinds.CategoricalDistribution(range(len(one.choices)))  # by number: a choice may be a table
         assert one.low is not None and one.high is not None
-        if isinstance(one.low, int) and isinstance(one.high, int):
-            return kinds.IntDistribution(one.low, one.high, log=one.log, step=int(one.step or 1))
-        return kinds.FloatDistribution(float(one.low), float(one.high), log=one.log, step=one.step)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the last step may end below high, as the reference says
+            if one.is_whole:
+                return kinds.IntDistribution(one.low, one.high, log=one.log, step=one.step or 1)
+            return kinds.FloatDistribution(float(one.low), float(one.high), log=one.log, step=one.step)
 
     def done(self) -> int:
-        return len(standing(self._trials))
+        return sum(1 for variant, _ in standing(self._trials) if variant in self._variants)
 
     def variant(self, id: str) -> Variant:
         return self._variants[id]
+
+
+def _is_of(search: Search, settings: Mapping[str, Any]) -> bool:
+    return settings.keys() == search.ranges.keys() and all(one.holds(settings[name]) for name, one in search.ranges.items())

@@ -88,10 +88,33 @@ class Range(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError("a range has either low and high, or choices")
         if self.choices is not None and not self.choices:
             raise ValueError("choices is empty")
+        if self.choices is not None and (self.low is not None or self.high is not None or self.step is not None or self.log):
+            raise ValueError("choices are taken as they are: low, high, step and log belong to ranges of numbers")
+        for name, given in (("low", self.low), ("high", self.high), ("step", self.step)):
+            if given is not None and not math.isfinite(given):
+                raise ValueError(f"{name} is {given}, but must be finite")
         if self.low is not None and self.high is not None and not self.low < self.high:
             raise ValueError(f"low is {self.low} and high is {self.high}, but low must be below high")
+        if self.step is not None and self.low is not None and self.high is not None:
+            if not 0 < self.step <= self.high - self.low:
+                raise ValueError(f"step is {self.step}, but must be above 0 and at most {self.high - self.low:g}, from low to high")
+            if self.is_whole and not isinstance(self.step, int):
+                raise ValueError(f"step is {self.step} between whole numbers, but must be whole; low = {float(self.low)} takes others too")
         if self.log and (self.low is None or self.low <= 0 or self.step is not None):
             raise ValueError("log = true needs low above 0, and no step")
+
+    @property
+    def is_whole(self) -> bool:
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    def holds(self, value: Any) -> bool:
+        """Could a search in this range have proposed it?"""
+        if self.choices is not None:
+            return value in self.choices
+        if self.low is None or self.high is None or not isinstance(value, int | float) or (self.is_whole and not isinstance(value, int)):
+            return False
+        steps = (value - self.low) / self.step if self.step is not None else 0.0
+        return self.low <= value <= self.high and abs(steps - round(steps)) < 1e-8
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -185,6 +208,8 @@ def checked(sweep: Sweep, where: str = "the sweep") -> Sweep:
     ways = [what for what, given in (("axes", sweep.axes), ("[[variant]]", sweep.variant), ("[search]", sweep.search)) if given]
     if len(ways) > 1:
         raise refuse(f"{' and '.join(ways)} both say what varies", "keep one of them")
+    if sweep.search is not None and not sweep.search.ranges:
+        raise refuse("[search.ranges] is empty, so there is nothing to search in", "lr = { low = 0.0001, high = 0.1, log = true }")
     if sweep.halving is not None and sweep.timed:
         raise refuse("timed = true with [halving], whose trials stop and go on", "remove one of them")
     if sweep.halving is not None and sweep.repeats > 1:

@@ -222,6 +222,19 @@ def test_search_proposes_and_resumes(lab: Lab) -> None:
     assert len(summary(files.read_description(lab.store, "x"), more).rows) == 4
 
 
+def test_a_search_in_other_ranges_goes_on_with_those(lab: Lab) -> None:
+    pytest.importorskip("optuna")
+    rates = {"lr": Range(low=1e-3, high=1e-1, log=True), "optimizer": Range(choices=["adam", "sgd"])}
+    first = lab.run(search=Search(ranges=rates, trials=1))
+    batches = {"batch": Range(low=8, high=30, step=8)}  # 8, 16, 24: the last step may end below high
+    more = lab.run(search=Search(ranges=batches, trials=2), repeats=2)
+    assert more[: len(first)] == first
+    added = more[len(first) :]
+    assert {tuple(one.settings) for one in added} == {(), ("batch",)}
+    assert {one.settings["batch"] for one in added if one.settings} <= {8, 16, 24}
+    assert len({one.variant for one in added if one.settings}) == 2
+
+
 def test_a_search_without_optuna_leaves_nothing_behind(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(LaminarError, match="Optuna") as caught:

@@ -89,6 +89,13 @@ def only(file: StackFile, store: Store, layer: str, name: str, value: Any, **mor
         ('name = "x"\n[axes]\nlr = [nan]', "finite numbers"),
         ('name = "x"\n[axes]\nlr = 3', "axes"),
         ('name = "x"\n[search.ranges]\nlr = { low = 2, high = 1 }', "low must be below high"),
+        ('name = "x"\n[search.ranges]', "[search.ranges] is empty"),
+        ('name = "x"\n[search.ranges]\nbatch = { low = 16, high = 64, step = 0 }', "step is 0, but must be above 0 and at most 48"),
+        ('name = "x"\n[search.ranges]\nbatch = { low = 16, high = 64, step = -2 }', "step is -2, but must be above 0"),
+        ('name = "x"\n[search.ranges]\nbatch = { low = 16, high = 64, step = 100 }', "step is 100, but must be above 0 and at most 48"),
+        ('name = "x"\n[search.ranges]\nbatch = { low = 16, high = 64, step = 0.5 }', "step is 0.5 between whole numbers"),
+        ('name = "x"\n[search.ranges]\nlr = { low = 0.1, high = inf }', "high is inf, but must be finite"),
+        ('name = "x"\n[search.ranges]\nlr = { choices = [0.1], step = 0.1 }', "choices are taken as they are"),
         ('name = "x"\n[search.ranges]\nlr = { low = 2 }', "either low and high, or choices"),
         (
             'name = "x"\n[[statement]]\ntext = "t"\nrule = "monoton"\n[axes]\nbatch=[1]',
