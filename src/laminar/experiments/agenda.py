@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol, final
 
 from laminar.experiments.measures import measure_of
-from laminar.experiments.order import Next, left, left_halving, left_in_turn, standing
+from laminar.experiments.order import Next, later_halving, left, left_halving, left_in_turn, rungs, standing
 from laminar.experiments.record import Description, Trial, Variant
 from laminar.experiments.spec import Sweep, goal_of
 from laminar.experiments.variants import apply
@@ -17,6 +17,10 @@ from laminar.stack.read import StackFile
 class Agenda(Protocol):
     def left(self) -> list[Next]:
         """In order, those that are under way among them. Empty when all is done."""
+        ...
+
+    def later(self) -> int:
+        """Trials that will be left when these are done: of rungs and proposals to come."""
         ...
 
     def add(self, trial: Trial) -> None: ...
@@ -42,6 +46,9 @@ class Rounds:
             in_turn = self._seed is None
             self._left = left_in_turn(self._description, self._trials) if in_turn else left(self._description, self._trials, self._seed)
         return self._left
+
+    def later(self) -> int:
+        return 0
 
     def add(self, trial: Trial) -> None:
         self._trials.append(trial)
@@ -75,6 +82,14 @@ class Rungs:
             score=self._score,
             seed=self._seed,
         )
+
+    def later(self) -> int:
+        ahead = self.left()
+        if not ahead:
+            return 0
+        steps = rungs(max(self._epochs.values()), first=self._halving.first, keep=self._halving.keep)
+        until = max(one.until or self._epochs[one.variant] for one in ahead)
+        return later_halving(len(self._variants), until, steps=steps, keep=self._halving.keep)
 
     def _score(self, trial: Trial, until: int) -> float | None:
         """At the rung: one that went on is judged by what it was then, so that a resumed experiment decides as before."""

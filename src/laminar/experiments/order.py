@@ -116,6 +116,15 @@ def left_halving(
     return []
 
 
+def later_halving(variants: int, until: int, *, steps: Sequence[int], keep: int) -> int:
+    """Trials of the rungs that come after the one at `until` epochs; one more each where the benchmark is not among the best."""
+    alive, found = variants, 0
+    for step in steps[:-1]:
+        alive = max(1, alive // keep)
+        found += alive if step >= until else 0
+    return found
+
+
 def _reached(trial: Trial | None, epochs: int) -> bool:
     if trial is None:
         return False
@@ -138,8 +147,11 @@ def over_budget(spent: Spent, *, hours: float | None, trials: int | None) -> str
     return ""
 
 
-def expected_seconds(ahead: Sequence[Next], trials: Sequence[Trial]) -> float | None:
-    """How long what is ahead will take: each variant as long as it took before, unknown ones as long as the others on average."""
+def expected_seconds(ahead: Sequence[Next], trials: Sequence[Trial], later: int = 0) -> float | None:
+    """How long what is ahead will take: each variant as long as it took before, unknown ones as long as the others on average.
+
+    `later`: trials that come after these, and nobody knows of which variants.
+    """
     walls: dict[str, list[float]] = {}
     for one in trials:
         if one.wall > 0 and not one.reused and not one.sum_of and not one.why_not.startswith(WARM_UP):
@@ -148,4 +160,4 @@ def expected_seconds(ahead: Sequence[Next], trials: Sequence[Trial]) -> float | 
         return None
     means = {id: sum(some) / len(some) for id, some in walls.items()}
     usual = sum(means.values()) / len(means)
-    return sum(means.get(one.variant, usual) for one in ahead)
+    return sum(means.get(one.variant, usual) for one in ahead) + later * usual

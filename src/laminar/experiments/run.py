@@ -319,11 +319,12 @@ class _Go:
         """How far it is."""
         with self._lock:
             ahead, done = self._agenda.left(), self._agenda.done()
+            later = self._agenda.later()
             return {
                 "name": self._description.name,
                 "done": done,
-                "of": done + len(ahead),
-                "left_seconds": expected_seconds(ahead, self.trials),
+                "of": done + len(ahead) + later,
+                "left_seconds": expected_seconds(ahead, self.trials, later),
             }
 
     def _tell_end_of(self, trial: Trial | None) -> None:

@@ -56,10 +56,16 @@ class Proposals:
     def left(self) -> list[Next]:
         """What was proposed and is not done; when that is all done, one more proposal."""
         ahead = self._ahead()
-        if not ahead and not self._over and len(self._variants) - len(self._description.variants) < self._search.trials:
+        if not ahead and self._unproposed():
             self._propose()
             ahead = self._ahead()
         return ahead
+
+    def later(self) -> int:
+        return self._unproposed() * self._description.repeats
+
+    def _unproposed(self) -> int:
+        return 0 if self._over else max(0, self._search.trials - (len(self._variants) - len(self._description.variants)))
 
     def _ahead(self) -> list[Next]:
         return left(msgspec.structs.replace(self._description, variants=tuple(self._variants.values())), self._trials, self._seed)

@@ -235,6 +235,37 @@ def test_a_search_in_other_ranges_goes_on_with_those(lab: Lab) -> None:
     assert len({one.variant for one in added if one.settings}) == 2
 
 
+class Quick:
+    """Trains nothing, and says at once what came of it."""
+
+    def ask(self, asked: Any, emit: Any, *, on_ready: Any = None) -> Any:
+        rate = next(one for one in asked["file"]["raw"]["layer"] if one["name"] == asked["layer"])["train"].get("lr", 0.01)
+        epochs = asked["until"] or 9
+        curve = [{"epoch": n + 1, "seconds": n + 1.0, "test_accuracy": rate} for n in range(epochs)]
+        said = {"started": 1.0, "wall": 0.1 * epochs, "seconds": epochs, "metrics": {"accuracy": rate}, "curve": curve}
+        return {"stopped" if asked["until"] else "done": said}
+
+    def interrupt(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_progress_knows_of_rungs_and_proposals_to_come(lab: Lab) -> None:
+    def told(name: str, **given: Any) -> tuple[list[int], list[int]]:
+        events: list[Event] = []
+        lab.run(events.append, name=name, trainer=Quick, **given)
+        said = [event for event in events if event["event"] == "experiment"]
+        assert all(event["left_seconds"] for event in said[1:-1])
+        return [event["done"] for event in said], [event["of"] for event in said]
+
+    rates = [0.9, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    done, of = told("halve", axes={"lr": rates}, set={"epochs": 9}, halving=Halving(keep=3))
+    assert (done, set(of)) == (list(range(14)), {13})  # 9, 3 and 1
+    pytest.importorskip("optuna")
+    done, of = told("search", repeats=2, search=Search(ranges={"lr": Range(low=0.1, high=0.9)}, trials=3))
+    assert (done, set(of)) == (list(range(9)), {8})  # the stack as it stands, and three more, twice each
+
+
 def test_a_search_without_optuna_leaves_nothing_behind(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(LaminarError, match="Optuna") as caught:

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from laminar.experiments.order import BUSY_TRIES, Spent, expected_seconds, left, left_halving, left_in_turn, over_budget, rungs
+from laminar.experiments.order import (
+    BUSY_TRIES,
+    Spent,
+    expected_seconds,
+    later_halving,
+    left,
+    left_halving,
+    left_in_turn,
+    over_budget,
+    rungs,
+)
 from laminar.experiments.record import Trial
 from tests.pure.experiments.made_up_trials import curve, description, trial
 
@@ -146,3 +156,9 @@ def test_the_expected_end() -> None:
     trials = [trial(described.variants[0].id, 0, wall=4.0), trial(described.variants[1].id, 0, wall=2.0)]
     assert expected_seconds(left(described, trials), trials) == 6.0
     assert expected_seconds(left(described, trials[:1]), trials[:1]) == 12.0  # as long as the only one known
+    assert expected_seconds(left(described, trials), trials, later=2) == 12.0  # and two of whatever, 3 s each
+
+
+@pytest.mark.parametrize(("until", "later"), [(1, 5), (3, 2), (9, 1), (20, 0)])
+def test_trials_of_later_rungs(until: int, later: int) -> None:
+    assert later_halving(10, until, steps=rungs(20, first=1, keep=3), keep=3) == later  # 10 at 1, 3 at 3, 1 at 9, 1 at 20
