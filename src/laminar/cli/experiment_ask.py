@@ -32,8 +32,9 @@ def ask(verb: str, /, *, quiet: bool, json: bool, **given: Any) -> None:
 
         need_grid()
     project = open_project()
+    own_stack = uses_stack_at_hand(verb, project, asked)
     if not quiet:
-        own = f"the stack at hand, {project.stack}" if uses_stack_at_hand(verb, project, asked) else "the stack that comes with it"
+        own = f"the stack at hand, {project.stack}" if own_stack else "the stack that comes with it"
         remark(f"{verb}: on {own}")
     found: list[tuple[Answer, Summary]] = []
     try:
@@ -52,6 +53,7 @@ def ask(verb: str, /, *, quiet: bool, json: bool, **given: Any) -> None:
                 remark(f"{shown.planned - shown.done} of {shown.planned} trials are left: the same command goes on")
     for one, shown in found:
         if error := all_failed(one.trials):
-            raise error
+            others = "; or --layer NAME for another layer, --data fashion-mnist for the stack that comes with Laminar" if own_stack else ""
+            raise LaminarError(error.code, error.message, hint=error.hint + others)
         if shown.failures:
             remark(f"warning: {many(len(shown.failures), 'trial')} failed; laminar experiment show {shown.name} lists them")

@@ -288,7 +288,7 @@ class _Go:
         if "error" in answer and answer["error"]["code"].startswith(NO_FAULT_OF_THE_TRIAL):
             raise LaminarError(answer["error"]["code"], answer["error"]["message"], hint=answer["error"]["hint"])
         if "error" in answer:
-            return _failed(common, what, started, time.perf_counter() - began[-1], answer["error"])
+            return _failed(common, what, started, time.perf_counter() - began[-1], _by_axis(described, answer["error"]))
         found: Mapping[str, Any] = answer.get("done") or answer["stopped"]
         why_not = self._why_not(what, busy, bool(found.get("resumed")))
         self._disturbed = busy > LIMIT
@@ -344,6 +344,16 @@ class _Go:
 
 def _name(one: Next) -> tuple[str, int, bool]:
     return one.variant, one.repeat, one.warm_up
+
+
+def _by_axis(description: Description, error: Mapping[str, str]) -> Mapping[str, str]:
+    """Who never wrote the argument that a model does not take is told which axis did."""
+    for axis in description.axes:
+        place, _, argument = axis.path.rpartition(".")
+        if error["code"] == "L202" and f"unknown argument '{argument}'" in error["message"]:
+            hint = f"axis {axis.name} sets {argument} in {place}: give the model such an argument, or name a layer whose model has it"
+            return {**error, "hint": hint}
+    return error
 
 
 def _failed(common: Mapping[str, Any], what: Next, started: float, wall: float, error: Mapping[str, str]) -> Trial:

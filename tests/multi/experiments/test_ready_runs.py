@@ -31,6 +31,13 @@ def test_sequential_stands_beside_the_published_epochs(tmp_path: Path) -> None:
     assert "Accuracy and time, epoch by epoch" in page
 
 
+def test_a_stack_that_cannot_be_asked_names_one_that_can(example: Example) -> None:
+    """The head that `laminar init` writes has no hidden module."""
+    done = example.cli("experiment", "neurons", "--quick", "--repeats", "1", "--even-if-busy", "-q", "--json", check=6)
+    assert "axis neurons sets hidden in layer.head.replace.head.args" in done.stderr
+    assert "--data fashion-mnist for the stack that comes with Laminar" in done.stderr
+
+
 def test_epochs_of_the_stack_at_hand(example: Example) -> None:
     done = example.cli("experiment", "epochs", "--layer", "head", "--quick", "--even-if-busy", "--json")
     (found,) = json.loads(done.stdout)["experiments"]

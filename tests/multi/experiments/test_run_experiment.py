@@ -266,6 +266,13 @@ def test_progress_knows_of_rungs_and_proposals_to_come(lab: Lab) -> None:
     assert (done, set(of)) == (list(range(9)), {8})  # the stack as it stands, and three more, twice each
 
 
+def test_an_argument_that_the_model_does_not_take_names_the_axis(lab: Lab) -> None:
+    (failed,) = lab.run(axes={"neurons": [8]})
+    assert (failed.outcome, failed.error["code"]) == ("failed", "L202")
+    assert "unknown argument 'hidden'" in failed.error["message"]
+    assert failed.error["hint"].startswith("axis neurons sets hidden in layer.head.replace.head.args: give the model such an argument")
+
+
 def test_a_search_without_optuna_leaves_nothing_behind(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(LaminarError, match="Optuna") as caught:
