@@ -28,5 +28,6 @@ def run(json: Json = False) -> None:
 def _row(one: Listed) -> list[str]:
     if one.error:
         return [one.name, "-", "-", "-", "damaged", "-"]
-    trials = f"{one.done}/{one.planned}" + (f", {many(one.failed, 'failure')}" if one.failed else "")
+    trials = f"{one.done}/{one.planned}" + (f", {one.stopped} stopped early" if one.stopped else "")
+    trials += f", {many(one.failed, 'failure')}" if one.failed else ""
     return [one.name, one.stack, one.layer, ", ".join(one.axes), trials, local_time(one.created)]

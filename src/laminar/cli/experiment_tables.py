@@ -15,13 +15,14 @@ def show_summary(summary: Summary) -> None:
         say(summary.question)
     say(
         f"{summary.title}: layer {summary.layer} of {summary.stack}, {summary.done} of {summary.planned} trials"
+        + (f", {stopped} stopped early" if (stopped := sum(row.stopped for row in summary.rows)) else "")
         + (f" in {seconds(summary.seconds)}" if summary.seconds else "")
         + (", quick" if summary.quick else "")
     )
     if summary.measures:
         columns = ["variant", "n"]
         for measure in summary.measures:
-            percent = [f"{measure} %"] if len(summary.rows) > 1 else []  # one alone is always 100
+            percent = [f"{measure} {_unit(summary, measure)}"] if len(summary.rows) > 1 else []  # one alone is always 100
             columns += [measure, *percent, *([f"{measure} published"] if _published(summary, measure) else [])]
         shown = [row for row in summary.rows if row.counted or row.failed or row.stopped or row.benchmark]
         waiting = len(summary.rows) - len(shown)
@@ -45,6 +46,12 @@ def show_summary(summary: Summary) -> None:
         remark(f"failed: {failure.label}, repeat {failure.repeat}: {failure.code}: {failure.message}")
     if len(summary.failures) > 10:
         remark(f"and {len(summary.failures) - 10} more")
+
+
+def _unit(summary: Summary, measure: str) -> str:
+    """`%` of the benchmark, or `diff` where there are differences only."""
+    figures = [row.figures[measure] for row in summary.rows if measure in row.figures]
+    return "%" if any(one.percent is not None for one in figures) or not figures else "diff"
 
 
 def _published(summary: Summary, measure: str) -> bool:

@@ -25,6 +25,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     done: int = 0
     planned: int = 0
     failed: int = 0
+    stopped: int = 0  # early, by halving
     quick: bool = False
     created: float = 0.0
     error: str = ""
@@ -53,6 +54,7 @@ def listed(name: str, read: Callable[[str], View]) -> Listed:
         done=told.done,
         planned=told.planned,
         failed=len(told.failures),
+        stopped=sum(row.stopped for row in told.rows),
         quick=description.quick,
         created=description.created,
     )

@@ -216,7 +216,7 @@ def _notes(description: Description, trials: Sequence[Trial], rows: Sequence[Row
         for row in rows:
             reached = max((row.figures[one].n for one in ("time_to_target", "steps_to_target") if one in row.figures), default=0)
             if reached < row.counted:
-                found.append(f"{row.label}: the target of {description.target} was reached by {reached} of {row.counted} trials")
+                found.append(f"{row.label}: the target of {description.target} was reached by {reached} of {many(row.counted, 'trial')}")
     if description.timed and any(t.reused for t in trials if t.counted):
         found.append("some trials were found in the store: their times were measured then")
     return found

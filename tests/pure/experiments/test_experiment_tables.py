@@ -6,7 +6,9 @@ import pytest
 
 from laminar.cli.experiment_ready import command_of
 from laminar.cli.experiment_tables import relative, show_summary
+from laminar.experiments.listing import listed
 from laminar.experiments.statistics import summary
+from laminar.experiments.view import view
 from laminar.experiments.words import plain
 from tests.pure.experiments import made_up_experiments
 from tests.pure.experiments.made_up_trials import curve, description, trial
@@ -41,6 +43,17 @@ def test_the_benchmark_is_shown_with_its_spread(capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr().out
     assert "100 (99.1 to 100.0)" in shown
     assert "0 (-0.1000 to +0.1000)" in shown
+    assert "accuracy %" in shown
+    assert "overfit diff" in shown  # differences are no per cent
+    assert "overfit %" not in shown
+
+
+def test_trials_that_halving_stopped_are_not_taken_for_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    described = description({"workers": [1, 2, 3]}, repeats=1)
+    trials = [trial(described.benchmark, seconds=3.0), *(trial(one.id, outcome="stopped", seconds=1.0) for one in described.variants[1:])]
+    show_summary(summary(described, trials))
+    assert "1 of 3 trials, 2 stopped early in " in capsys.readouterr().out
+    assert listed("x", lambda _: view(described, trials)).stopped == 2
 
 
 def test_many_variants_that_were_not_run_yet_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -131,6 +131,10 @@ def test_workers_and_threads_are_lines_that_begin_at_one_core() -> None:
     found = {line.label: [one.workers for one in line.speeds] for line in speedup.lines(shown, shown.workers_axes, "seconds")}
     assert found == {"workers": [1, 2, 4], "threads": [1, 2]}
     assert [line.label for line in along.lines(shown, shown.axes[0], "seconds")] == ["workers"]  # threads do not go along workers
+    assert "The best is 1.97 times with 4 cores: an efficiency of 49 %." in picture.caption  # trials differ by some per cent
+    slower = speedup.picture(readily("cores", {"1 core": 4.0, "2 workers": 5.0}))
+    assert slower is not None
+    assert slower.caption.endswith("None is faster than the benchmark.")
 
 
 def test_batches_of_one_optimizer_are_a_line_though_each_has_its_own_rate() -> None:

@@ -79,8 +79,12 @@ def picture(view: View) -> Picture | None:
         f"How many times as fast as the benchmark, {view.benchmark.label}, by {measure_title(measure)}; whiskers are intervals. "
         f"On the dashed line, twice the {name} take half the time. "
         + ("Cores are workers times threads. " if len(axes) > 1 else "")
-        + f"The best is {best.times:.2f} times with {best.workers:g} {name}"
-        + (f": an efficiency of {100 * best.times * base / best.workers:.0f} %." if base and best.workers else ".")
+        + (
+            f"The best is {best.times:.2f} times with {best.workers:g} {name}"
+            + (f": an efficiency of {100 * best.times * base / best.workers:.0f} %." if base and best.workers else ".")
+            if best.times > 1
+            else "None is faster than the benchmark."
+        )
     )
     return Picture("speed-up", f"Speed-up against {name}", caption, lambda sheet: _draw(sheet, name, found, base), Size(3.8, 3.8))
 
