@@ -12,11 +12,23 @@ import msgspec
 
 from laminar.core.errors import LaminarError
 from laminar.grid.server.commands import Begin
+from laminar.grid.wire.signing import SIGNATURE
 
 FILE: Final = "server.json"
 TOKEN: Final = "LAMINAR_GRID_TOKEN"
 CA: Final = "LAMINAR_GRID_CA"
 TIMEOUT: Final = 60.0
+_SECRET: Final = "(`admin` in .laminar/grid/secrets.json where it is served)"
+HELP: Final = {  # by the name of the refusal
+    "node": "laminar grid nodes",
+    "path": "look whether the address is that of a grid, and both sides have the same Laminar",
+    "token": f"export {TOKEN}=… {_SECRET}; laminar grid token lists those of nodes",
+    "version": "pip install the Laminar that the server has",
+}
+
+
+class Away(LaminarError):
+    """L501 that may pass: nobody answers, or the server has failed. It may be there again in a moment, with all that it knew."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,29 +63,43 @@ def commander_of(folder: Path | None, address: str | None = None, *, option: str
     if address is not None:
         url = "http://" + address.removeprefix("grid://") if address.startswith("grid://") else address
         url = url.replace("grids://", "https://", 1).rstrip("/")
+        if not url.startswith(("http://", "https://")):
+            raise LaminarError("L501", f"{address} is no address of a grid", hint=f"{option} grid://HOST:8787")
         token = os.environ.get(TOKEN) or (here.admin if here is not None and url in (here.url.rstrip("/"), here.local) else None)
         if token is None:
             raise LaminarError(
                 "L503",
                 f"the grid at {url} is commanded by whoever has its token",
-                hint=f"export {TOKEN}=… (`admin` in .laminar/grid/secrets.json where it is served)",
+                hint=f"export {TOKEN}=… {_SECRET}",
             )
         return Commander(url, token, here.ca if here is not None else None, option=option)
     if here is None:
         raise LaminarError("L501", "no grid is served from this folder", hint=f"laminar grid serve, or {option} grid://HOST:PORT")
-    return Commander(here.local, here.admin, here.ca, option=option)
+    return Commander(here.local, here.admin, here.ca, option=option, folder=folder)
 
 
 @final
 class Commander:
-    def __init__(self, url: str, token: str, ca: str | None = None, *, option: str = "--on") -> None:
-        self.url, self._option = url, option
+    def __init__(self, url: str, token: str, ca: str | None = None, *, option: str = "--on", folder: Path | None = None) -> None:
+        """`folder`: in which the server that is meant says where it is."""
+        self._option, self._folder = option, folder
+        self._open(url, token, ca)
+
+    def _open(self, url: str, token: str, ca: str | None) -> None:
+        self.url, self._token = url, token
         authority = os.environ.get(CA) or ca
         try:
             verify = ssl.create_default_context(cafile=authority) if authority else True
             self._http = httpx.Client(base_url=url, timeout=TIMEOUT, headers={"Authorization": f"Bearer {token}"}, verify=verify)
         except (httpx.InvalidURL, OSError) as error:
-            raise LaminarError("L501", f"{url} is no address of a grid: {error}", hint=f"{option} grid://HOST:8787") from error
+            raise LaminarError("L501", f"{url} is no address of a grid: {error}", hint=f"{self._option} grid://HOST:8787") from error
+
+    def look_again(self) -> None:
+        """A server that was started again may listen elsewhere: it says where, in its folder."""
+        here = served_in(self._folder) if self._folder is not None else None
+        if here is not None and (here.local, here.admin) != (self.url, self._token):
+            self.close()
+            self._open(here.local, here.admin, here.ca)
 
     def close(self) -> None:
         self._http.close()
@@ -103,6 +129,10 @@ class Commander:
 
     def _told(self, response: httpx.Response) -> Any:
         try:
+            if SIGNATURE not in response.headers:  # a grid signs whatever it says
+                raise LaminarError(
+                    "L501", f"{self.url} answers, but is no grid: nothing is signed", hint=f"{self._option} grid://HOST:8787"
+                )
             return msgspec.json.decode(response.content)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise LaminarError("L501", f"{self.url} answers, but is no grid: {error}", hint=f"{self._option} grid://HOST:8787") from error
@@ -111,16 +141,16 @@ class Commander:
         try:
             response = self._http.request(method, path, content=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise LaminarError(
+            raise Away(
                 "L501", f"the grid at {self.url} cannot be reached: {str(error) or type(error).__name__}", hint="laminar grid serve"
             ) from error
         if response.status_code < 400:
             return response
         try:
             told = msgspec.json.decode(response.content)
-            message = f"{told['message']} ({told['error']})"
-        except (msgspec.DecodeError, KeyError, TypeError):
-            message = f"it answers {response.status_code}"
+            name, message = str(told["error"]), f"{told['message']} ({told['error']})"
+        except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError):
+            name, message = "", f"it answers {response.status_code}"
         if response.status_code >= 500:
-            raise LaminarError("L501", f"the grid at {self.url} failed: {message}", hint="look at what `laminar grid serve` says")
-        raise LaminarError("L503", f"the grid at {self.url} refuses: {message}", hint="laminar grid status")
+            raise Away("L501", f"the grid at {self.url} failed: {message}", hint="look at what `laminar grid serve` says")
+        raise LaminarError("L503", f"the grid at {self.url} refuses: {message}", hint=HELP.get(name, "laminar grid status"))

@@ -1,6 +1,7 @@
 """Train on a grid: the strategy, seen from the build. Describes the job, begins a run, tests versions, and brings the last one home.
 
-The run is the server's: when the build is interrupted it goes on, and the next build finds it by its name and watches again.
+The run is the server's: when the build is interrupted it goes on, and the next build finds it by its name and watches again. When the
+server is away for a while the build waits for it: what the run has learned is in its database.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
-from laminar.grid.commander import Commander
+from laminar.grid.commander import Away, Commander
 from laminar.grid.describe import Described, describe, load_version
 from laminar.grid.never_sent import never_sent
 from laminar.grid.server.commands import Begin
@@ -29,7 +30,9 @@ from laminar.train.on_grid import Grid
 from laminar.train.recipe import Recipe
 
 LOOK: Final = 0.25  # seconds between looks at the run
+AWAY: Final = 1.0  # and while the server is away
 TESTS: Final = 0.1  # of the time at most is spent on tests, but for the last one
+T = TypeVar("T")
 
 
 @final
@@ -60,7 +63,7 @@ class _Watch:
         self._commander, self._job, self._described, self._name = commander, job, described, name
         self._history, self._interrupts = history, interrupts
         self._testing, self._began = 0.0, job.clock.monotonic()
-        self._tested = -1
+        self._tested, self._first = -1, 0  # versions: the newest that was tested, and the one that there was when the build came
         self._waits = ""  # what for, as far as it was told
         self._metrics: dict[str, float] = {}
 
@@ -68,6 +71,7 @@ class _Watch:
         job, settings = self._job, self._described.settings
         check_target(job.recipe.target, job.data.task)
         run = self._begin()
+        self._first = run["version"]
         rounds = settings.rounds
         self._history.tell(
             "start",
@@ -84,26 +88,46 @@ class _Watch:
         first: float | None = None
         while run["state"] in ("open", "paused"):
             self._say_wait(run)
-            if self._interrupts.asked:
-                self._history.tell("checkpoint", step=run["version"], epoch=0, why="the grid goes on; laminar build watches it again")
-                raise KeyboardInterrupt
+            self._heed_interrupt(run["version"])
             before = run["version"]
             if before > self._tested and self._time_to_test():
                 self._test(before)
                 if job.recipe.target is not None and job.recipe.target.reached(self._metrics):
-                    run = {**self._commander.post(f"/v1/admin/runs/{self._name}/stop"), "why": "target reached"}
+                    told = self._patiently(lambda: self._commander.post(f"/v1/admin/runs/{self._name}/stop"))
+                    run = {**told, "why": "target reached"}
                     break
                 first = self._metrics.get("loss") if first is None else first
             time.sleep(LOOK)
-            run = self._commander.run(self._name)
+            run = self._look()
             if run["version"] > before:
                 self._tell(run, rounds)
         reached = run["why"] == "target reached"
-        run = {**self._commander.run(self._name), **({"why": run["why"]} if reached else {})}
+        run = {**self._look(), **({"why": run["why"]} if reached else {})}
         if run["state"] != "done" and not reached:
             raise LaminarError("L608", f"run {self._name} was {run['state']}: {run['why']}", hint="laminar build begins where it was")
         self._test(run["version"])
         return self._end(run, first)
+
+    def _look(self) -> dict[str, Any]:
+        return self._patiently(lambda: self._commander.run(self._name))
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """What the server answers, as soon as it is there."""
+        while True:
+            try:
+                return ask()
+            except Away as error:
+                if self._waits != "server":
+                    self._waits = "server"
+                    self._history.tell("waiting", why=error.message, help=f"{error.hint}; the run goes on from where it was")
+            self._heed_interrupt(max(self._tested, self._first))
+            time.sleep(AWAY)
+            self._commander.look_again()
+
+    def _heed_interrupt(self, version: int) -> None:
+        if self._interrupts.asked:
+            self._history.tell("checkpoint", step=version, epoch=0, why="the grid goes on; laminar build watches it again")
+            raise KeyboardInterrupt
 
     def _say_wait(self, run: dict[str, Any]) -> None:
         """Once when the run waits for something, once when it does no more."""
@@ -136,15 +160,19 @@ class _Watch:
         if version == self._tested:
             return
         job = self._job
-        load_version(job, self._commander.version(self._name, version))
+        load_version(job, self._patiently(lambda: self._commander.version(self._name, version)))
         start = job.clock.monotonic()
         route, data = job.test_route, job.data
         self._metrics = evaluate(route.module, route.inputs, data.test.y, task=data.task, loss=loss_name(job.recipe, data.task))
         self._testing += job.clock.monotonic() - start
         self._tested = version
-        self._commander.tested(self._name, version, self._metrics)
+        self._patiently(lambda: self._commander.tested(self._name, version, self._metrics))
         settings = self._described.settings
-        behind = version * settings.grid.local_steps * (settings.grid.workers if settings.grid.mode == "rounds" else settings.grid.buffer)
+        behind = (
+            (version - self._first)
+            * settings.grid.local_steps
+            * (settings.grid.workers if settings.grid.mode == "rounds" else settings.grid.buffer)
+        )
         self._history.epoch(
             epoch=version - 1,
             epochs=settings.rounds,
@@ -168,7 +196,7 @@ class _Watch:
 
     def _end(self, run: dict[str, Any], first: float | None) -> Trained:
         job, settings = self._job, self._described.settings
-        seconds = job.clock.monotonic() - self._began
+        seconds = max(job.clock.monotonic() - self._began, (run["ended"] or 0.0) - run["made"])  # it may have begun before this build
         samples = run["applied"] * settings.grid.local_steps * job.recipe.batch
         metrics = {**self._metrics, "samples_per_second": samples / max(seconds, 1e-9)}
         objective = loss_name(job.recipe, job.data.task)

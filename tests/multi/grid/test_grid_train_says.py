@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 
@@ -46,3 +47,36 @@ def test_what_would_never_be_sent_is_said_at_the_start_and_kept_with_the_layer(t
         said = "a node answers about 6 times, and in all that it sends at most 30.0% of the values, and the rest is lost: "
         assert f"net note: {said}sparsity = 0.66 sends each about twice\n" in done.stderr
         assert f"warning: {said}" in grid.run("show", "net").stdout
+
+
+def test_a_server_that_is_killed_and_comes_back_elsewhere_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "laminar.toml").write_text(STACK)
+    with commands(tmp_path) as grid:
+        server = grid.serve()
+        words = ["grid", "train", "net", "--rounds", "3", "--workers", "1", "--local-steps", "2", "--replicate", "never"]
+        train = grid._start(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        lines = (line for line in train.stderr if " epoch " not in line)
+        assert "no node has joined" in next(lines)
+        server.kill()
+        server.wait()
+        told = next(lines)
+        assert told.startswith(f"net waiting: the grid at {grid.told['url']} cannot be reached: ")
+        assert told.endswith("; laminar grid serve; the run goes on from where it was\n")
+        grid.serve()  # at another port
+        assert "no node has joined" in next(lines)
+        grid.join("n0")
+        assert next(lines) == "net note: the run goes on\n"
+        assert train.wait(60) == 0
+
+
+def test_ctrl_c_ends_the_waiting_for_a_server(tmp_path: Path) -> None:
+    (tmp_path / "laminar.toml").write_text(STACK)
+    with commands(tmp_path) as grid:
+        server = grid.serve()
+        train = grid._start("grid", "train", "net", "--rounds", "3", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert "no node has joined" in next(line for line in train.stderr if " epoch " not in line)
+        server.kill()
+        server.wait()
+        assert "cannot be reached" in next(train.stderr)
+        train.send_signal(signal.SIGINT)
+        assert train.wait(30) == 130
