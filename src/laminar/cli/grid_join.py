@@ -18,6 +18,7 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import remark, say
+from laminar.core.errors import LaminarError
 
 
 def run(
@@ -57,11 +58,18 @@ def run(
     from laminar.grid.node.keeper import Keeper
     from laminar.grid.node.kernels import Kernels
     from laminar.grid.node.machine import be_modest, facts
+    from laminar.grid.wire.messages import NAME
 
     limits = owner.read(cpu=cpu, memory=memory, only_idle=only_idle, hours=hours, battery=battery)
+    if name is not None and (not 1 <= len(name) <= NAME or not name.isprintable()):
+        raise LaminarError(
+            "L008", f"--name {name[:20]!r} has {len(name)} letters; expected 1 to {NAME} that can be printed", hint="--name lab-3"
+        )
+    if ca is not None and not ca.is_file():
+        raise LaminarError("L008", f"--ca {ca}: there is no such file", hint="it is ca.pem in the folder .laminar/grid/tls of the server")
     place = Home(home or default_home())
     place.take()
-    called = name or platform.node() or "node"
+    called = (name or platform.node() or "node")[:NAME]
     own = Kernels(kernels.resolve() if kernels is not None else None, remark)
     client: Client = join(place, url, token, key, facts(called, limits, kernels=own.digests), ca)
     if at_login:
@@ -73,8 +81,13 @@ def run(
     be_modest()
     keep_freed_memory()  # versions and answers come and go
     stop = threading.Event()
+
+    def end(*_: object) -> None:
+        stop.set()
+        client.hang_up()  # or it would wait for work for the better part of a minute
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, end)
     if client.url.startswith("http://") and not _loopback(client.url):
         remark("not encrypted: whoever is between can read models and answers, not change them")
     if limits.only_idle and (said := doubt(Ways().look())):

@@ -19,14 +19,15 @@ def run(
     json: Json = False,
 ) -> None:
     if node:
-        from laminar.grid.node.home import Home, default_home
+        from laminar.grid.node.home import home_of_node
 
-        place = Home(home or default_home())
+        place = home_of_node(home)
         (place.root / "paused").touch()
         if json:
             print_json({"home": str(place.root), "paused": True})
             return
-        say(f"the node in {place.root} rests until `laminar grid resume --node`")
+        again = "laminar grid resume --node" + (f" --home {home}" if home is not None else "")
+        say(f"the node in {place.root} rests until `{again}`")
         return
     told = tell(on, "/v1/admin/pause", {"run": training, "why": "by command"})
     if json:

@@ -19,9 +19,9 @@ def run(
     json: Json = False,
 ) -> None:
     if node:
-        from laminar.grid.node.home import Home, default_home
+        from laminar.grid.node.home import home_of_node
 
-        place = Home(home or default_home())
+        place = home_of_node(home)
         (place.root / "paused").unlink(missing_ok=True)
         if json:
             print_json({"home": str(place.root), "paused": False})

@@ -50,13 +50,21 @@ class Client:
         self.after = memoryview(b"")  # what came after the last message: bytes of versions (Packed)
         try:
             self._line = Line(self.url, ca=ca)
-        except (OSError, ValueError) as error:
+        except ValueError as error:
+            raise LaminarError("L501", f"{url} cannot be used: {error}", hint="laminar grid join http://HOST:8787 --token TOKEN") from error
+        except OSError as error:
             raise LaminarError(
-                "L501", f"{url} cannot be used: {error}", hint="--ca FILE is the certificate that `laminar grid serve` wrote"
+                "L501",
+                f"{url} cannot be used with the authority {ca}: {error.strerror or error}",
+                hint="--ca FILE is ca.pem in the folder .laminar/grid/tls of the server",
             ) from error
 
     def close(self) -> None:
         self._line.close()
+
+    def hang_up(self) -> None:
+        """From a signal's handler: no request waits any more, nor do those to come."""
+        self._line.hang_up()
 
     # Requests
 

@@ -50,6 +50,14 @@ def default_home() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "laminar" / "node"
 
 
+def home_of_node(root: Path | None) -> Home:
+    """L503 where there is no node: who wants one to rest must not be told that it does when another was meant."""
+    place = root or default_home()
+    if not (place / "key").exists():
+        raise LaminarError("L503", f"there is no node in {place}", hint="--home DIR is the folder that the node was given when it joined")
+    return Home(place)
+
+
 @final
 class Home:
     def __init__(self, root: Path) -> None:
@@ -190,6 +198,11 @@ class Home:
             raise LaminarError(
                 "L503", f"another process is the node in {self.root} already", hint="end it, or give this one another --home"
             ) from None
+
+    @property
+    def gone(self) -> bool:
+        """Somebody has deleted it while the node was at work."""
+        return not self.root.is_dir()
 
     @property
     def paused(self) -> bool:

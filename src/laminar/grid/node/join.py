@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import ssl
+from http.client import RemoteDisconnected
 from pathlib import Path
+from typing import Final
 
 from laminar.core.errors import LaminarError
 from laminar.grid.node.client import Client, Refusal, Unreachable
 from laminar.grid.node.home import Home, Server
 from laminar.grid.wire.messages import Enrolled, Facts
 from laminar.grid.wire.signing import fingerprint
+
+_TOKEN: Final = "ask whoever runs the grid for a new token: laminar grid token --for NAME"
+HELP: Final = {  # by the name of the refusal
+    "version": "pip install the Laminar that the server has",
+    "token": _TOKEN,
+    "banned": "ask whoever runs the grid: laminar grid ban NODE --undo",
+    "rate": "try again in a while",
+}
 
 
 def join(home: Home, url: str | None, token: str | None, key: str | None, told: Facts, ca: Path | None = None) -> Client:
@@ -48,13 +59,23 @@ def _enrol(client: Client, known: Server | None, token: str | None, key: str | N
         client.pinned = pinned
         enrolled = client.enrol(token, facts)
     except Unreachable as error:
-        raise LaminarError(
-            "L501", f"the grid cannot be reached: {error}", hint="look whether the address is right and the server runs"
-        ) from error
+        raise LaminarError("L501", f"the grid cannot be reached: {error}", hint=_help(client.url, error)) from error
     except Refusal as error:
-        hint = "pip install the Laminar that the server has" if error.error == "version" else "ask for a new token"
+        hint = HELP.get(error.error, "look whether both sides have the same Laminar: laminar --version")
         raise LaminarError("L503", f"the grid at {client.url} refuses this node: {error} ({error.error})", hint=hint) from error
     return pinned, enrolled
+
+
+def _help(url: str, error: Unreachable) -> str:
+    """By what the line broke with."""
+    broke = error.__cause__
+    if isinstance(broke, ssl.SSLCertVerificationError):
+        return "--ca FILE, with the ca.pem of the server: `laminar grid serve --tls` prints where it is"
+    if isinstance(broke, ssl.SSLError):
+        return f"look whether the server encrypts; if not: laminar grid join {url.replace('https://', 'http://', 1)} --token TOKEN"
+    if isinstance(broke, RemoteDisconnected | ConnectionResetError) and url.startswith("http://"):
+        return f"look whether the server encrypts; if so: laminar grid join {url.replace('http://', 'https://', 1)} --token TOKEN --ca FILE"
+    return "look whether the address is right and the server runs"
 
 
 def _shown(key: str) -> str:

@@ -97,7 +97,9 @@ class Keeper:
                     self._later(error.message)
                 except Refusal as error:
                     if error.error in FINAL:
-                        raise LaminarError("L503", f"the server turns this node away: {error}", hint=FINAL[error.error]) from error
+                        raise LaminarError(
+                            "L503", f"the server turns this node away ({error.error}): {error}", hint=FINAL[error.error]
+                        ) from error
                     self._tell(f"refused: {error}")
                     self._stop.wait(self._backoff.failed())
         finally:
@@ -105,6 +107,14 @@ class Keeper:
         return self.done
 
     def _later(self, why: str) -> None:
+        if self._stop.is_set():  # nothing is wrong: the line was hung up
+            return
+        if self._home.gone:
+            raise LaminarError(
+                "L503",
+                f"the folder {self._home.root} of this node is gone, and its key and its tasks with it ({why})",
+                hint="laminar grid join URL --token TOKEN makes a new node",
+            )
         wait = self._backoff.failed()
         self._tell(f"{why}; again in {wait:.0f} s")
         self._stop.wait(wait)

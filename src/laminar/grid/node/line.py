@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import select
+import socket
 import ssl
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -46,6 +47,7 @@ class Line:
             self._prefix = f"http://{there.netloc.rpartition('@')[2]}{self._prefix}"
             self._headers |= self._tunnel
         self._open: HTTPConnection | None = None
+        self._hung_up = False
 
     def request(self, method: str, path: str, body: Sequence[bytes], headers: Mapping[str, str], *, timeout: float, most: int) -> Reply:
         """One of `Broken` when it cannot be had: nobody is there, the wait is too long, or the reply has more than `most` bytes."""
@@ -57,11 +59,21 @@ class Line:
             except (BrokenPipeError, ConnectionResetError):
                 if line.sock is None:
                     raise  # else it does not want all of it, and may have said why
+            if self._hung_up:
+                raise HTTPException("this side has hung up")
             with line.getresponse() as found:
                 return self._reply(found, most)
         except BaseException:
             self.close()
             raise
+
+    def hang_up(self) -> None:
+        """For good, from a signal's handler: a request that waits for the other side ends at once."""
+        self._hung_up = True
+        there = self._open.sock if self._open is not None else None
+        if there is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(there, socket.SHUT_RDWR)  # not TLS's own, which would forget its state under whoever reads
 
     def close(self) -> None:
         if self._open is not None:

@@ -13,7 +13,8 @@ from msgspec import Meta
 PROTOCOL: Final = 3
 Sha = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 NodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
-Name = Annotated[str, Meta(min_length=1, max_length=80, pattern="^[^\\x00-\\x1f\\x7f]+$")]
+NAME: Final = 80  # letters
+Name = Annotated[str, Meta(min_length=1, max_length=NAME, pattern="^[^\\x00-\\x1f\\x7f]+$")]
 Line = Annotated[str, Meta(max_length=200, pattern="^[^\\x00-\\x1f\\x7f]*$")]  # of a stranger, for somebody's terminal
 Short = Annotated[str, Meta(max_length=200)]
 Count = Annotated[int, Meta(ge=0, le=1 << 50)]

@@ -1,0 +1,86 @@
+"""How a node ends: at Ctrl-C, also while it waits; when its folder is deleted. And whether it rests when its owner was told so."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from laminar.grid.node.home import Home
+from laminar.grid.node.line import Broken, Line
+from tests.multi.grid.served import commands
+from tests.multi.grid.test_grid_commands import STACK
+
+# Ctrl-C
+
+
+def test_a_request_that_waits_ends_when_this_side_hangs_up_and_no_other_begins() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        line = Line(f"http://127.0.0.1:{server.getsockname()[1]}")
+
+        def hang_up() -> None:
+            there, _ = server.accept()
+            there.recv(65536)  # it waits for an answer, and would for ten minutes
+            line.hang_up()
+            there.recv(65536)
+            there.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(Broken) as caught:
+            line.request("POST", "/v1/work", [b"x"], {}, timeout=600, most=100)
+        assert not isinstance(caught.value, TimeoutError)
+        thread.join(20)
+        with pytest.raises(Broken, match="hung up"):
+            line.request("POST", "/v1/work", [b"x"], {}, timeout=600, most=100)
+
+
+def test_ctrl_c_ends_a_node_that_waits_for_work(tmp_path: Path) -> None:
+    (tmp_path / "laminar.toml").write_text(STACK)
+    with commands(tmp_path) as grid:
+        grid.serve()
+        node = grid.join("n0")
+        assert node.stderr.readline().endswith("Ctrl-C ends it\n")
+        grid.wait_for(lambda: any(one["seen"] > one["enrolled"] for one in grid.ask("/v1/nodes")))  # it asks; the server holds that 20 s
+        before = time.monotonic()
+        node.send_signal(signal.SIGINT)
+        assert node.wait(30) == 0 and time.monotonic() - before < 10
+        assert node.stderr.read() == ""  # nothing is wrong
+
+
+# The folder of a node
+
+
+def test_a_node_whose_folder_is_deleted_ends_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "laminar.toml").write_text(STACK)
+    with commands(tmp_path) as grid:
+        grid.serve()
+        node = grid.join("n0")
+        grid.train("net", "--rounds", "10000", "--workers", "1", "--local-steps", "2", "--replicate", "never")
+        grid.wait_for(lambda: any(run["version"] > 1 for run in grid.ask("/v1/status")["runs"]))
+        while (tmp_path / "n0").exists():  # it writes there meanwhile
+            shutil.rmtree(tmp_path / "n0", ignore_errors=True)
+        said = node.stderr.read()
+        assert node.wait(60) == 5
+        assert f"error L503: the folder {tmp_path / 'n0'} of this node is gone" in said and "laminar grid join URL --token TOKEN" in said
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_a_node_that_is_not_there_is_not_said_to_rest(verb: str, tmp_path: Path) -> None:
+    with commands(tmp_path) as grid:
+        done = grid.run("grid", verb, "--node", "--home", "typo")
+        assert done.returncode == 5 and "L503: there is no node in typo" in done.stderr
+        assert not (tmp_path / "typo").exists()
+
+
+def test_the_command_that_wakes_a_node_names_its_folder(tmp_path: Path) -> None:
+    assert Home(tmp_path / "n0").key
+    with commands(tmp_path) as grid:
+        assert "until `laminar grid resume --node --home n0`" in grid.run("grid", "pause", "--node", "--home", "n0").stdout
+        assert grid.run("grid", "resume", "--node", "--home", "n0").returncode == 0
+        assert not (tmp_path / "n0" / "paused").exists()
