@@ -45,7 +45,7 @@ def run(
     need_grid()
     use_one_thread()
     from laminar.grid.daemons.learner import TorchLearner
-    from laminar.grid.server.certificates import own_certificate
+    from laminar.grid.server.certificates import check_certificate, own_certificate
     from laminar.grid.server.serve import GridServer, Options
     from laminar.grid.wire.signing import fingerprint
 
@@ -59,6 +59,8 @@ def run(
     if (certificate is None) != (private_key is None):
         raise LaminarError("L008", "--certificate and --private-key belong together", hint="give both, or --tls")
     pair = (certificate, private_key) if certificate is not None and private_key is not None else None
+    if pair is not None:
+        check_certificate(*pair)
     own = tls and pair is None
     if own:
         pair = own_certificate(folder / "tls", host)

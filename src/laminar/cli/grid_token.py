@@ -5,7 +5,8 @@ Nodes that came with a token of somebody's own (--for) count as one owner: none 
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from typing import Annotated, Any
 
 import typer
 
@@ -54,5 +55,10 @@ def run(
     )
 
 
-def _state(token: dict[str, object]) -> str:
-    return "revoked" if token["revoked"] else "good"
+def _state(token: dict[str, Any]) -> str:
+    """As the server sees it when a node shows the token."""
+    if token["revoked"]:
+        return "revoked"
+    if token["expires"] is not None and time.time() > token["expires"]:
+        return "expired"
+    return "used up" if token["uses"] == 0 else "good"

@@ -57,7 +57,11 @@ class Book:
             more["connect_args"] = {"check_same_thread": False}  # one thread after the other
         if url.startswith("sqlite:///") and not memory:
             try:
-                Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+                path = Path(url.removeprefix("sqlite:///").partition("?")[0])
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch(mode=0o600)  # there are secrets in it; SQLite gives its other files the mode of this one
+                with contextlib.suppress(PermissionError):  # made by another account, which let this one in
+                    path.chmod(0o600)
             except OSError as error:
                 raise LaminarError("L505", f"the database {url} has no folder: {error.strerror}", hint="give another --database") from error
         try:

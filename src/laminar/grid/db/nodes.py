@@ -82,11 +82,10 @@ def trusted(tx: Tx, id: str) -> bool:
     return row is not None and bool(row.trusted)
 
 
-def find(tx: Tx, word: str) -> str | None:
-    """The id of the node that is called so: by number, name or the beginning of its id; None if none or several are."""
+def find(tx: Tx, word: str) -> list[str]:
+    """The ids of the nodes that are called so: by number, name or the beginning of their id."""
     by_number = nodes.c.number == int(word) if word.isdigit() else nodes.c.name == word
-    found = tx.execute(select(nodes.c.id).where(by_number | nodes.c.id.startswith(word, autoescape=True))).scalars().all()
-    return found[0] if len(found) == 1 else None
+    return list(tx.execute(select(nodes.c.id).where(by_number | nodes.c.id.startswith(word, autoescape=True))).scalars())
 
 
 def enrol(tx: Tx, key: str, token: int, facts: Facts, now: float, *, trusted: bool = False) -> str:

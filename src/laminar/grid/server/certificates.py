@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import socket
+import ssl
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +18,27 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from laminar.core import atomic
+from laminar.core.errors import LaminarError
 
 YEARS: Final = 10
 _DAYS: Final = 825  # of the server's own; more is refused by some systems
+
+
+def check_certificate(certificate: Path, key: Path) -> None:
+    """L008 where a server could not use them: before anything is begun with them."""
+    for option, path in (("--certificate", certificate), ("--private-key", key)):
+        if not path.is_file():
+            raise LaminarError(
+                "L008", f"{option} {path}: there is no such file", hint="give files in PEM, or --tls for an authority of your own"
+            )
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except (ssl.SSLError, OSError) as error:
+        raise LaminarError(
+            "L008",
+            f"--certificate {certificate} and --private-key {key} cannot be used: {error.strerror or error}",
+            hint="both are PEM, and the key is that of the certificate; --tls makes an authority of your own",
+        ) from error
 
 
 def own_certificate(folder: Path, host: str) -> tuple[Path, Path]:

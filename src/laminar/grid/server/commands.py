@@ -108,17 +108,21 @@ def _need(tx: Tx, name: str) -> runs.Run:
     return run
 
 
+def _node(tx: Tx, word: str) -> str:
+    found = nodes.find(tx, word)
+    if len(found) != 1:
+        several = f"{len(found)} nodes have '{word[:40]}' as number or name, or at the beginning of their id: give more of the id"
+        raise Denied(404, "node", several if found else f"no node has '{word[:40]}' as number or name, or at the beginning of its id")
+    return found[0]
+
+
 def ban(tx: Tx, word: str, why: str | None) -> dict[str, Any]:
-    id = nodes.find(tx, word)
-    if id is None:
-        raise Denied(404, "node", f"no node, or more than one, is called '{word}'")
+    id = _node(tx, word)
     nodes.ban(tx, id, why)
     return dict(tx.execute(select(node_table.c.number, node_table.c.name, node_table.c.id).where(node_table.c.id == id)).mappings().one())
 
 
 def trust(tx: Tx, word: str, trusted: bool) -> dict[str, Any]:
-    id = nodes.find(tx, word)
-    if id is None:
-        raise Denied(404, "node", f"no node, or more than one, is called '{word}'")
+    id = _node(tx, word)
     tx.execute(update(node_table).where(node_table.c.id == id).values(trusted=trusted))
     return {"id": id, "trusted": trusted}

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Final
 
 import uvicorn
 
 from laminar.core.errors import LaminarError
+
+OTHER: Final = "--host 127.0.0.1 for this machine only, 0.0.0.0 for all its addresses; ports below 1024 are the system's"
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -19,7 +23,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise LaminarError("L405", f"cannot listen on {host}:{port}: {error.strerror}", hint="--port 0 takes any that is free") from error
+        why = (error.strerror or str(error)).partition(" (while")[0]
+        hint = "--port 0 takes any that is free" if port and error.errno == errno.EADDRINUSE else OTHER
+        raise LaminarError("L405", f"cannot listen on {host}:{port}: {why}", hint=hint) from error
 
 
 class Listening(uvicorn.Server):

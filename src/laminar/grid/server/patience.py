@@ -1,4 +1,7 @@
-"""Patience: connections that say nothing, or say it byte by byte, are closed. uvicorn waits for a request's head for ever."""
+"""Patience: connections that say nothing, or say it byte by byte, or never come to the point, are closed.
+
+uvicorn waits for a request's head for ever, and keeps all of it, however long.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,15 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+HEAD_BYTES: Final = 64 << 10  # of an address and headers; a node's have less than one in sixty of that
 HEAD: Final = 15.0  # seconds from the first moment of a connection, or from the first byte of a request, to the end of its head
 
 
 class PatientProtocol(HttpToolsProtocol):
     _waits: asyncio.TimerHandle | None = None
+    _in_head = False  # a request has begun, and its head has not ended
+    _head = 0  # bytes of it: of what came whole, and
+    _unfinished = 0  # of what came since a head began, which may be one word that does not end
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -21,11 +28,32 @@ class PatientProtocol(HttpToolsProtocol):
         self._stop_waiting()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._unfinished = self._unfinished + len(data) if self._in_head else 0
+        if self._unfinished > HEAD_BYTES + len(data) and not self.transport.is_closing():  # the first of it may be of a request before
+            self.send_400_response(f"a head of more than {HEAD_BYTES} bytes")
+
     def on_message_begin(self) -> None:
+        self._in_head, self._head, self._unfinished = True, 0, 0
         self._wait()
         super().on_message_begin()
 
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        self._head += size
+        if self._head > HEAD_BYTES:
+            raise ValueError(f"a head of more than {HEAD_BYTES} bytes")  # the parser makes an invalid request of it: 400, and closed
+
     def on_headers_complete(self) -> None:
+        self._in_head = False
         self._stop_waiting()
         super().on_headers_complete()
 
