@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from laminar.train.astray import Astray
+from laminar.train.engine import give_back
 from laminar.train.snapshot import Run
 
 
@@ -40,7 +41,7 @@ class Backward:
         else:
             if share not in self._shares:  # a multiplication less in the graph, at every step
                 self._shares[share] = torch.tensor(share, dtype=loss.dtype)
-            loss.backward(self._shares[share])  # type: ignore[no-untyped-call]
+            give_back([loss], [self._shares[share]])
 
     def ready(self) -> bool:
         """Gradients, clipped. False: they overflowed float16, and this step is left out."""

@@ -23,6 +23,7 @@ from laminar.parallel.split.weight_grads import Job
 from laminar.parallel.stages.plan import Edge, Plan, Stage
 from laminar.parallel.stages.post import Inbox, Outbox
 from laminar.parallel.stages.schedules import Action
+from laminar.train.engine import give_back
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ class Runner:
             grads.append(torch.tensor(self._micros[batch].share, dtype=held.loss.dtype))
         began = time.perf_counter()
         if roots:
-            torch.autograd.backward(roots, grads)
+            give_back(roots, grads)
         for edge in self._takes[number]:
             if edge.value in held.leaves:
                 leaf = held.leaves[edge.value]
