@@ -4,7 +4,8 @@
 
 `laminar grid serve` and so many `laminar grid join --cpu 50%` on loopback, as anybody would start them; `laminar plan --on grid://…` prices
 each strategy for the nodes that are there, then `laminar grid train` runs it. Nodes and server share this machine, which the price knows.
-A figure is the time from the close of the first round to that of the last, by the server's own record, for each batch that went into it.
+A figure is the time from the close of the first round to that of the last, or of asynchronous answers from the first to the last that
+was applied, by the server's own record, for each batch that went into it.
 All nodes are newcomers in the first case, and known in those after it, as the server tells the price. In pieces of at most two minutes:
 `--keep FOLDER` has what was measured before, `--only CASE` runs one case.
 Wanted: within a factor of 1.5.
@@ -61,7 +62,8 @@ def ask(folder: Path, *words: str) -> Any:
 
 
 def one_case(running: Processes, url: str, name: str, args: argparse.Namespace) -> dict[str, Any]:
-    how, folder, beside = CASES[name], running.folder, list(running.all)
+    how, folder = CASES[name], running.folder
+    beside = [one for one in running.all if not one.startswith("train ")]  # the cases before have ended
     tasks = args.rounds * (args.nodes if how.get("mode") != "async" else 1)
     epochs = max(1, round(tasks * how["local_steps"] / BATCHES))  # so that the plan is for as long a training as is run
     text = STACK.format(hidden=args.hidden, epochs=epochs, strategy=strategy(how, args.nodes))
@@ -70,13 +72,18 @@ def one_case(running: Processes, url: str, name: str, args: argparse.Namespace) 
     told = ask(folder, "plan", "net", "--on", url.replace("http", "grid", 1), "--batch", "32", "--top", "10000", "-q", *more)
     wanted = written(Grid(workers=args.nodes, **how))  # that of the recipe is priced as it is
     plan = next(one for one in told["plans"] if one["strategy"] == wanted)
+    before = max((one["id"] for one in ask(folder, "grid", "tasks")), default=0)
     running.start(f"train {name}", laminar("grid", "train", "net", "-q", "--rounds", str(args.rounds)))
     running.wait(f"train {name}", beside)
-    every = ask(folder, "grid", "rounds")
-    rounds = [one for one in every if one["run"] == every[-1]["run"] and one["closed"] is not None]
-    batches = sum(one["answers"] for one in rounds[1:]) * how["local_steps"]
-    measured = (rounds[-1]["closed"] - rounds[0]["closed"]) / batches
-    return {"case": name, "nodes": args.nodes, "predicted": plan["step_seconds"], "measured": measured, "rounds": len(rounds)}
+    if how.get("mode") == "async":  # which has no rounds
+        done = [one["returned"] for one in ask(folder, "grid", "tasks") if one["id"] > before and one["used"] == "applied"]
+        began, ended, answers = min(done), max(done), len(done) - 1
+    else:
+        every = ask(folder, "grid", "rounds")
+        rounds = [one for one in every if one["run"] == every[-1]["run"] and one["closed"] is not None]
+        began, ended, answers = rounds[0]["closed"], rounds[-1]["closed"], sum(one["answers"] for one in rounds[1:])
+    measured = (ended - began) / (answers * how["local_steps"])
+    return {"case": name, "nodes": args.nodes, "predicted": plan["step_seconds"], "measured": measured, "answers": answers}
 
 
 def main() -> None:
