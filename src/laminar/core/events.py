@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -17,37 +18,58 @@ def nowhere(event: Event) -> None:
     """An Emit that drops everything."""
 
 
+PENDING = 256  # events
+
+
 @final
 class EventLog:
-    """Appends events to a file; buffered, so call flush() at moments that must survive a kill."""
+    """Appends events to a file; buffered, so call flush() at moments that must survive a kill.
+
+    Many events are made into text at once: one in each step of a training finds nothing of that in the processor's cache, and takes several
+    times as long.
+    """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._file = open(path, "ab", buffering=1 << 16)  # noqa: SIM115 - closed by close()
         self._encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+        self._pending: list[Event] = []
+        self._turn = threading.RLock()
 
     def __call__(self, event: Event) -> None:
-        self._file.write(self._encode(event).encode() + b"\n")
+        with self._turn:
+            self._pending.append(event)
+            if len(self._pending) >= PENDING:
+                self._write()
+
+    def _write(self) -> None:
+        with self._turn:
+            pending, self._pending = self._pending, []
+            self._file.write("".join([self._encode(event) + "\n" for event in pending]).encode())
 
     def show(self) -> None:
         """Let others read what was told so far."""
+        self._write()
         self._file.flush()
 
     def flush(self) -> int:
         """Put everything on disk; the size of the file after it."""
-        self._file.flush()
+        self.show()
         os.fsync(self._file.fileno())
         return self._file.tell()
 
     def truncate(self, size: int) -> None:
         """Forget what came after `size` bytes: the events of steps that a resumed run will repeat."""
-        self._file.flush()
+        self.show()
         self._file.truncate(size)
         self._file.seek(0, os.SEEK_END)
 
     def close(self) -> None:
-        self._file.close()
+        try:
+            self._write()
+        finally:
+            self._file.close()
 
     def __enter__(self) -> EventLog:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,33 @@ def test_events_survive_a_torn_last_line(tmp_path: Path) -> None:
         log.truncate(size)
         log({"event": "step", "step": 2})
     assert [e["step"] for e in events.read(path)] == [0, 2]
+
+
+def test_events_are_in_order_and_there_when_they_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    many = 2 * events.PENDING + 7
+    with events.EventLog(path) as log:
+        for step in range(many):
+            log({"event": "step", "step": step})
+        log.show()
+        assert [e["step"] for e in events.read(path)] == list(range(many))
+        log({"event": "end", "step": many})
+    assert [e["step"] for e in events.read(path)] == list(range(many + 1))
+
+
+def test_events_of_several_threads_are_all_there(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+
+    def tell(log: events.EventLog, who: int) -> None:
+        for step in range(1000):
+            log({"who": who, "step": step})
+            if step % 10 == who:
+                log.show()
+
+    with events.EventLog(path) as log, ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda who: tell(log, who), range(4)))
+    found = [(e["who"], e["step"]) for e in events.read(path)]
+    assert sorted(found) == [(who, step) for who in range(4) for step in range(1000)]
 
 
 def test_canonical_json_does_not_depend_on_order() -> None:
