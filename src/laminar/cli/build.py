@@ -74,7 +74,7 @@ def run(
         if not dry_run
         else None
     )
-    file = choose(file, strategy, workers, elastic, compress, evaluator)
+    file = choose(file, strategy, workers, elastic, compress, evaluator, layers)
     if dry_run:
         from laminar.cli.status import show_plan
 

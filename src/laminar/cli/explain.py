@@ -25,7 +25,7 @@ def run(
     json: Json = False,
 ) -> None:
     project = open_project()
-    file = choose(project.need_file(), strategy, workers, elastic, compress, evaluator)
+    file = choose(project.need_file(), strategy, workers, elastic, compress, evaluator, [layer])
     found = explain(file, project.look_at_store(), layer)
     if json:
         print_json(found.to_json())

@@ -42,9 +42,15 @@ Evaluator = Annotated[
 
 
 def choose(
-    file: StackFile, strategy: str | None, workers: int | None, elastic: str | None, compress: str | None, evaluator: bool = False
+    file: StackFile,
+    strategy: str | None,
+    workers: int | None,
+    elastic: str | None,
+    compress: str | None,
+    evaluator: bool = False,
+    targets: list[str] | None = None,
 ) -> StackFile:
-    """The stack as these options have it."""
+    """The stack as these options have it. `targets`: the layers that are asked for; none: all."""
     if strategy is not None and strategy.partition(":")[0] == AUTO:
         return with_strategy(file, "solo", None)  # what is chosen when a layer is trained learns the same
     if strategy is None and workers is None and elastic is None and compress is None and not evaluator:
@@ -59,7 +65,9 @@ def choose(
                 hint=f"--elastic {min(fewest, most)}:{max(fewest, most)}, without --workers",
             )
         workers = most
-    return with_strategy(file, strategy, workers, elastic=elastic is not None, fewest=fewest, compress=compress, evaluator=evaluator)
+    return with_strategy(
+        file, strategy, workers, elastic=elastic is not None, fewest=fewest, compress=compress, evaluator=evaluator, targets=targets
+    )
 
 
 def automatic(strategy: str | None, workers: int | None, **others: object) -> Auto | None:

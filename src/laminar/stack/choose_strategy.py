@@ -19,7 +19,7 @@ import msgspec
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.core.toml_words import in_toml_words
-from laminar.stack.read import StackFile
+from laminar.stack.read import StackFile, bottom_up
 from laminar.train import compression
 from laminar.train.splitting import SplitStrategy
 from laminar.train.strategies import BY_NAME, AnyStrategy, ManySpec
@@ -38,8 +38,12 @@ def with_strategy(
     fewest: int | None = None,
     compress: str | None = None,
     evaluator: bool = False,
+    targets: list[str] | None = None,
 ) -> StackFile:
-    """The same stack, trained so. Workers alone mean sync where no strategy is written."""
+    """The same stack, trained so. Workers alone mean sync where no strategy is written.
+
+    `targets`: layers that are asked for. One that is neither among them nor below them, and cannot be trained so, stays as it is.
+    """
     name, settings = split_words("--strategy", strategy, [*BY_NAME, AUTO]) if strategy is not None else (None, {})
     settings |= {"workers": workers} if workers is not None else {}
     settings |= {"elastic": True} if elastic else {}
@@ -51,7 +55,7 @@ def with_strategy(
         settings["compress"] = {"kind": small, **more} if more else small
     if name is not None:
         _check_keys(f"--strategy {name}", settings, BY_NAME[name])
-    layers, chosen = [], False
+    layers, chosen, visited = [], False, {layer.name for layer in bottom_up(file, targets)}
     for layer in file.spec.layer:
         written = strategy_of(layer.train.strategy)
         many = isinstance(written, ManySpec | SplitStrategy)
@@ -66,6 +70,9 @@ def with_strategy(
         except msgspec.ValidationError as error:
             raise _explained(f"--strategy {kind}", error, said) from None
         except ValueError as error:
+            if layer.name not in visited:
+                layers.append(layer)
+                continue
             raise LaminarError(
                 "L008", f"layer {layer.name}: {error}", hint=f"--strategy {kind} with other settings, or edit its train"
             ) from None

@@ -174,3 +174,9 @@ def blamed(ranks: Sequence[int]) -> str:
 def own_rows(rows: int, rank: int, size: int) -> slice[int, int]:
     """The rows of a batch that member `rank` takes: all of them once, in order, as evenly as can be."""
     return slice(rows * rank // size, rows * (rank + 1) // size)
+
+
+def rows_of_short(rows: int, rank: int, size: int) -> slice[int, int]:
+    """The same of a short batch: fewer members take two rows or more each, since batch statistics of one row do not exist."""
+    taking = min(size, max(1, rows // 2))
+    return own_rows(rows, rank, taking) if rank < taking else slice(rows, rows)

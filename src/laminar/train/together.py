@@ -13,7 +13,7 @@ from laminar.train.evaluate import BATCH, SUMS, figures, run_through, sums
 from laminar.train.shares import EVERY, WARM, Shares
 from laminar.train.snapshot import Run, buffers_of
 from laminar.train.strategies import Sync, strategy
-from laminar.train.team import Learner, Team, TeamOptimizer, own_rows
+from laminar.train.team import Learner, Team, TeamOptimizer, WholeModel, own_rows, rows_of_short
 
 Learn = Callable[[list[Tensor], Tensor, float], tuple[Tensor | None, float]]
 
@@ -39,7 +39,10 @@ class Together:
 
     def rows(self, count: int) -> slice[int, int]:
         """Those that this member takes of a batch."""
-        return own_rows(count, *self._team.part) if self.shares is None else self.shares.own(count)
+        rank, size = self._team.part
+        if isinstance(self._team, WholeModel) and count < min(self._size, 2 * size):
+            return rows_of_short(count, rank, size)
+        return own_rows(count, rank, size) if self.shares is None else self.shares.own(count)
 
     def stretch(self) -> int:
         """The batch of the epoch up to which shares stay as they are, at least."""

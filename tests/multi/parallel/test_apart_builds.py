@@ -307,6 +307,36 @@ def test_a_worker_joins_and_its_pushes_are_used(tmp_path: Path) -> None:
     assert none.returncode == 2 and "error L006: no training under way" in none.stderr
 
 
+def test_when_the_last_worker_leaves_that_had_joined_the_training_is_not_over(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", model="slow", epochs=40)
+    words = ["build", "--json", "--strategy", "downpour:n_push=2", "--workers", "1"]
+    process = project.start(*words)
+    project.until(process, lambda: len(project.processes("worker")) == 1)
+    guest = project.start("join")
+    project.until(process, lambda: any(event.get("worker") == "1" for event in project.events("step")))
+    os.kill(project.processes("worker")[0], signal.SIGKILL)
+    project.until(process, lambda: any("worker 0" in event["why"] for event in project.events("note")))
+    guest.send_signal(signal.SIGINT)
+    out, _ = guest.communicate(timeout=60)
+    assert guest.returncode == 130 and out.endswith("; it was told to leave\n")
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 6 and not project.events("end"), out
+    found = re.search(
+        r"no worker is left: worker 0 .* at step \d+; the others go on; worker 1, which had joined, left at step \d+\n", error
+    )
+    assert found, error
+
+    process = project.start(*words)  # and now it is the build that goes
+    project.until(process, lambda: len(project.events("resume")) == 1)
+    guest = project.start("join")
+    project.until(process, lambda: project.processes("worker").get(1) == guest.pid)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    out, error = guest.communicate(timeout=30)  # of the 60 seconds that a server would have to come back
+    assert guest.returncode == 0 and re.search("; (the training has ended|interrupted)\n$", out), (out, error)
+
+
 def test_a_worker_with_nan_is_named(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", model="slow", epochs=60)
     process = project.start("build", "-q", "--strategy", "averaging:every=3", "--workers", "2")

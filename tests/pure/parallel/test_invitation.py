@@ -9,6 +9,7 @@ import pytest
 
 from laminar.core.errors import LaminarError
 from laminar.parallel.apart import invitation
+from laminar.parallel.apart.calls import Over, Server
 from laminar.parallel.wire.hub import Hub
 from laminar.store.store import Store
 
@@ -17,6 +18,33 @@ def invite(store: Store, run: str, address: str) -> Path:
     folder = store.run_folder(run) / "apart"
     folder.mkdir(exist_ok=True)
     return invitation.write(folder, {"addresses": [address], "run": run})
+
+
+def test_an_invitation_holds_until_its_training_ends_or_another_build_goes_on_with_it(tmp_path: Path) -> None:
+    told = {"folder": str(tmp_path), "token": "a", "addresses": []}
+    path = invitation.write(tmp_path, told)
+    assert invitation.holds(told)
+    invitation.write(tmp_path, told | {"token": "b"})
+    assert not invitation.holds(told)
+    path.write_text("{")
+    assert invitation.holds(told)
+    path.unlink()
+    assert not invitation.holds(told)
+
+
+def test_nobody_waits_for_a_server_of_a_training_that_has_ended(tmp_path: Path) -> None:
+    told = {"folder": str(tmp_path), "token": "a"}
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        (tmp_path / invitation.FILE).unlink()
+
+    invitation.write(tmp_path, told)
+    server = Server(f"unix:{tmp_path}/nobody", "a", "", timeout=60.0, pause=pause, over=lambda: not invitation.holds(told))
+    with pytest.raises(Over):
+        server.call()
+    assert len(pauses) == 1
 
 
 def test_only_trainings_under_way_are_found(tmp_path: Path) -> None:

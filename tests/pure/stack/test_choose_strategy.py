@@ -66,6 +66,18 @@ def test_a_written_strategy_of_one_worker_is_kept_for_more() -> None:
     assert chosen(stack('{ kind = "downpour", workers = 1 }'), None, 3) == [Downpour(workers=3)]
 
 
+def test_a_layer_that_is_not_asked_for_forbids_nothing() -> None:
+    text = '[stack]\nname = "s"\n[data.d]\nsource = "digits"\n'
+    for name, more in (("a", ""), ("b", ", accumulate = 4"), ("c", "")):
+        text += f'[[layer]]\nname = "{name}"\nmodel = "laminar:mlp"\ndata = "d"\ntrain = {{ epochs = 1{more} }}\n'
+    file = parse(text, Path("laminar.toml"))
+    with pytest.raises(LaminarError, match="layer b: accumulate is 4"):
+        with_strategy(file, "quorum", 3)
+    with pytest.raises(LaminarError, match="layer b: accumulate is 4"):
+        with_strategy(file, "quorum", 3, targets=["a", "b"])
+    assert chosen(file, "quorum", 3, targets=["a"]) == [Quorum(workers=3), Solo(), Quorum(workers=3)]
+
+
 @pytest.mark.parametrize(
     ("words", "more", "said", "hint"),
     [

@@ -498,6 +498,17 @@ def test_a_tensor_without_a_gradient_is_left_alone(tmp_path: Path, optimizer: st
 # Restarts
 
 
+def test_of_one_who_does_not_come_back_the_chief_is_told(make: Make) -> None:
+    bench = make(Downpour(workers=1))
+    bench.peer("0"), bench.peer()
+    bench.server.save()
+    bench.crash()
+    bench.restart()
+    bench.peer("0")
+    bench.turn(bench.plan.how.timeout + 1)
+    assert "1" in bench.said("gone")  # who had joined, and whom the chief would wait for without end
+
+
 @pytest.mark.parametrize("again", [True, False])
 def test_an_answer_that_was_held_is_still_there_and_the_other_is_waited_for(make: Make, again: bool) -> None:
     bench = make(Quorum(workers=2, quorum=1.0))

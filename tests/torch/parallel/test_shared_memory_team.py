@@ -17,7 +17,7 @@ from laminar.parallel.sync.layout import Layout
 from laminar.parallel.sync.shared_team import SharedTeam
 from laminar.train.optimizers import Optimizer, slots_of
 from laminar.train.recipe import Recipe
-from laminar.train.team import NOTHING, SAVE, STOP, own_rows
+from laminar.train.team import NOTHING, SAVE, STOP, own_rows, rows_of_short
 
 SHAPES = {"a": (5, 7), "b": (7,), "c": (), "d": (33,)}
 
@@ -224,6 +224,14 @@ def test_nobody_waits_for_a_team_that_was_called_off() -> None:
 def test_every_row_is_taken_once(rows: int, size: int) -> None:
     taken = [i for rank in range(size) for i in range(rows)[own_rows(rows, rank, size)]]
     assert taken == list(range(rows))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 7, 20])
+def test_of_a_short_batch_nobody_takes_a_single_row(rows: int, size: int) -> None:
+    parts = [range(rows)[rows_of_short(rows, rank, size)] for rank in range(size)]
+    assert [i for part in parts for i in part] == list(range(rows))
+    assert rows == 1 or all(len(part) != 1 for part in parts)
 
 
 def test_too_little_memory_is_told() -> None:

@@ -374,6 +374,42 @@ def test_a_loss_that_is_not_finite_names_whose_gradient_made_it_so(tmp_path: Pat
     segment.close()
 
 
+def test_a_model_with_batch_statistics_gets_through_a_short_last_batch(tmp_path: Path) -> None:
+    """Of three rows two members would have one and two, and statistics of one row do not exist."""
+    x, y = np.random.default_rng(0).normal(size=(11, 3)).astype(np.float32), np.arange(11) % 2
+    jobs = []
+    for rank in range(2):
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+        data = Dataset(Split(x, y), Split(x, y), ("a", "b"))
+        jobs.append(Job("layer", model, data, recipe(batch=4, optimizer="sgd"), None, tmp_path / str(rank), tensorboard=False))
+        jobs[-1].folder.mkdir()
+    layout = layout_of(jobs[0], 2)
+    segment = Segment.create(layout.total)
+    taken: list[list[int]] = [[], []]
+    for rank, job in enumerate(jobs):
+        job.team = SharedTeam(segment, layout, rank)
+        seen = taken[rank]
+        job.model.register_forward_pre_hook(lambda module, inputs, seen=seen: seen.append(len(inputs[0])) if module.training else None)
+    errors: list[BaseException] = []
+
+    def one(job: Job) -> None:
+        try:
+            train(job)
+        except BaseException as error:
+            errors.append(error)
+            assert isinstance(job.team, SharedTeam)
+            job.team.meeting.call_off()
+
+    threads = [threading.Thread(target=one, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    segment.close()
+    assert not errors, errors
+    assert taken == [[2, 2, 3], [2, 2]]
+
+
 def test_a_port_in_use_is_told() -> None:
     store = serve_store("127.0.0.1", None)
     with pytest.raises(LaminarError) as caught:

@@ -20,6 +20,10 @@ ALIVE_SECONDS: Final = 1.0  # between words of a worker that has nothing to say
 LEFT: Final = "it was told to leave"
 
 
+class Over(Exception):
+    """The training has ended, so the server will not come back."""
+
+
 @final
 class Server:
     """A server as its workers see it. For one thread."""
@@ -33,17 +37,21 @@ class Server:
         *,
         room: tuple[int, int] | None = None,
         pause: Callable[[float], None] = time.sleep,
+        over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`room`: bytes that messages have at most, to the server and from it, if they are to lie in shared memory where it is near."""
+        """`room`: bytes that messages have at most, to the server and from it, if they are to lie in shared memory where it is near.
+
+        `over`: asked where there is no answer; nobody need wait for a server of a training that has ended.
+        """
         self.address, self.name, self._room = address, name, room
-        self._token, self._timeout, self._pause = token, timeout, pause
+        self._token, self._timeout, self._pause, self._over = token, timeout, pause, over
         self._link: Link | None = None
         self._life = secrets.token_hex(8)  # numbers of processes are used again
         self.welcome = Welcome(worker=name, version=0, next=0, kept=-1)
         self.busy: int | None = None  # the round that is worked at
 
     def call(self) -> Welcome:
-        """Say hello, as often as it takes."""
+        """Say hello, as often as it takes. Over if that is for ever."""
         began, wait = time.monotonic(), FIRST_PAUSE
         while True:
             self.close()
@@ -54,6 +62,8 @@ class Server:
                 self.welcome, self.name = said, said.worker
                 return said
             except Gone as error:
+                if self._over():
+                    raise Over from error
                 if time.monotonic() - began > self._timeout:
                     raise LaminarError(
                         "L401",

@@ -243,9 +243,11 @@ class _Chief:
                 self.watch.said_hello(ours)
                 self._announce(**worker)
             case {"gone": worker}:
-                if worker in self.guests and not (self.over or self.stopping):
-                    told.note(f"worker {worker}, which had joined, left at step {told.at.step}; the others go on")
-                self.guests.discard(worker)
+                if worker in self.guests:
+                    self.guests.discard(worker)
+                    if not (self.over or self.stopping):
+                        told.note(f"worker {worker}, which had joined, left at step {told.at.step}{self._go_on}")
+                        self._stop_if_too_few()
             case {"lost": worker, "why": why}:
                 members = [member for member in self.crew.workers if str(member.rank) == worker]
                 told.note(f"worker {worker} {why}, and {'was ended' if members else 'was left behind'}")
@@ -282,22 +284,35 @@ class _Chief:
             return
         luck = self.deaths.add(f"{member.role} {member.rank}", self.now())
         again = luck and (member.role == "server" or self.how.elastic)
-        what = "it was started again" + (" from its snapshot" if member.role == "server" else "") if again else "the others go on"
+        what = "; it was started again" + (" from its snapshot" if member.role == "server" else "") if again else self._go_on
         if not luck:
-            what = f"that is {MOST} times within {WITHIN:g} s"
-        self.told.note(f"{member.name} {member.how_it_ended()} at step {self.told.at.step}; {what}")
+            what = f"; that is {MOST} times within {WITHIN:g} s"
+        self.told.note(f"{member.name} {member.how_it_ended()} at step {self.told.at.step}{what}")
         if again:
             self._start_server(member.rank, again=True) if member.role == "server" else self._start_worker(member.rank)
             return
-        if member.role == "server" or len(self.crew.workers) + len(self.guests) < self.how.fewest:
-            left = f"no {member.role} is" if member.role == "server" or self.how.fewest == 1 else "too few workers are"
-            raise LaminarError(
-                "L608",
-                f"{left} left: {'; '.join(self.told.notes[-3:])}",
-                hint="look at the machine's log, then laminar build again",
-            )
+        if member.role == "server":
+            raise self._nobody("no server is")
+        self._stop_if_too_few()
         self.absent.add(str(member.rank))
         self.unsaid.update(range(len(self.plan.shards)))
+
+    @property
+    def _too_few(self) -> bool:
+        return len(self.crew.workers) + len(self.guests) < self.how.fewest
+
+    @property
+    def _go_on(self) -> str:
+        """For a note on a worker that is gone."""
+        return "" if self._too_few else "; the others go on"
+
+    def _stop_if_too_few(self) -> None:
+        if self._too_few:
+            raise self._nobody("no worker is" if self.how.fewest == 1 else "too few workers are")
+
+    def _nobody(self, who: str) -> LaminarError:
+        why = "; ".join(self.told.notes[-3:])
+        return LaminarError("L608", f"{who} left: {why}", hint="look at the machine's log, then laminar build again")
 
     # Judging
 

@@ -34,6 +34,17 @@ def write(folder: Path, told: Mapping[str, Any]) -> Path:
     return path
 
 
+def holds(told: Mapping[str, Any]) -> bool:
+    """Is it still that of its training? Not once that has ended, nor when another build goes on with it."""
+    try:
+        found = json.loads((Path(told["folder"]) / FILE).read_bytes())
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):  # nobody knows
+        return True
+    return bool(found["token"] == told["token"])
+
+
 def find(store: Store, run: str | None = None) -> tuple[str, dict[str, Any]]:
     """The run (a few of its first letters are enough) and its invitation; without a name, the newest under way. L006 if there is none."""
     files = sorted(store.layout.runs.glob(f"*/{APART}/{FILE}"), key=lambda path: path.stat().st_mtime, reverse=True)

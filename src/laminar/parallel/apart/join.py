@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from laminar.core.errors import LaminarError
+from laminar.parallel.apart import invitation
+from laminar.parallel.apart.calls import Over
 from laminar.parallel.apart.worker_process import Did, work
 from laminar.train.borrowed import Interrupts
 
@@ -12,5 +15,12 @@ from laminar.train.borrowed import Interrupts
 def join(told: dict[str, Any], *, named: Callable[[str], None]) -> tuple[Did, bool]:
     """`told` is an invitation (invitation.py). What was done, and whether Ctrl-C ended it: that hands in what is computed first."""
     with Interrupts() as interrupts:
-        did = work(told, "", leave=lambda: interrupts.asked, named=named)
+        try:
+            did = work(told, "", leave=lambda: interrupts.asked, named=named, over=lambda: not invitation.holds(told))
+        except Over as error:
+            raise LaminarError(
+                "L006",
+                "the training ended before this worker could take part in it",
+                hint="laminar status says whether the layer is built; laminar build starts what is not",
+            ) from error
         return did, interrupts.asked

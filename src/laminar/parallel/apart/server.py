@@ -96,6 +96,7 @@ class Server:
         """Whoever is waited for and says nothing, or does not come back, is waited for no longer."""
         if now >= self.missed_until:
             for worker in sorted(self.missed):
+                self.report.gone(worker)  # the chief waits for those who have joined
                 self.decisions.without(worker)
             self.missed, self.missed_until = set(), math.inf
         if self.shard:

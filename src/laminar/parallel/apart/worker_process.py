@@ -17,7 +17,7 @@ from laminar.core.clock import SYSTEM
 from laminar.core.heap import keep_freed_memory
 from laminar.core.seeds import derive
 from laminar.parallel.apart import plan as plans
-from laminar.parallel.apart.calls import Server
+from laminar.parallel.apart.calls import Over, Server
 from laminar.parallel.apart.line import Line
 from laminar.parallel.apart.own_state import Attempt, OwnState
 from laminar.parallel.apart.trainer import Trainer
@@ -39,17 +39,25 @@ class Did:
     pushes: int
 
 
-def work(told: dict[str, Any], name: str, *, leave: Callable[[], bool], named: Callable[[str], None] = lambda _: None) -> Did:
+def work(
+    told: dict[str, Any],
+    name: str,
+    *,
+    leave: Callable[[], bool],
+    named: Callable[[str], None] = lambda _: None,
+    over: Callable[[], bool] = lambda: False,
+) -> Did:
     """Open the job, call the servers, and train until they say that it is over, or `leave` does.
 
-    An empty `name`: the first server finds one, and `named` hears it.
+    An empty `name`: the first server finds one, and `named` hears it. `over`: has it ended, when no server is there to say so? Over is
+    raised if it had before this worker began.
     """
     keep_freed_memory()
     plan, attempt = plans.from_json(told["plan"]), msgspec.convert(told["attempt"], Attempt)
     job = Description.from_json(told["job"]).open()
     folder = Path(told["folder"]) if name else None
     addresses = told["addresses"]
-    servers = [Server(at, told["token"], name, plan.how.timeout, room=plan.room(shard)) for shard, at in enumerate(addresses)]
+    servers = [Server(at, told["token"], name, plan.how.timeout, room=plan.room(shard), over=over) for shard, at in enumerate(addresses)]
     with borrowed.settings(told["threads"]):
         trainer = Trainer(job, plan)
         try:
@@ -60,20 +68,27 @@ def work(told: dict[str, Any], name: str, *, leave: Callable[[], bool], named: C
                 own = OwnState(folder, name, attempt)
                 if not isinstance(plan.how, Downpour):
                     rounds = RoundsWorker(trainer, servers[0], own, SYSTEM, leave)
-                    return Did(name, rounds.run(), rounds.batches, rounds.pushes)
+                    return Did(name, _why(rounds.run), rounds.batches, rounds.pushes)
                 for server in servers[1:]:  # all of them know a worker by the same name
                     server.name = name
                     server.call()
                 lines = [Line(server, layout.numel) for server, layout in zip(servers, trainer.layouts, strict=True)]
                 try:
                     downpour = DownpourWorker(trainer, lines, own, SYSTEM, leave)
-                    return Did(name, downpour.run(), downpour.batches, downpour.pushes)
+                    return Did(name, _why(downpour.run), downpour.batches, downpour.pushes)
                 finally:
                     for line in lines:
                         line.close()
         finally:
             for server in servers:
                 server.close()
+
+
+def _why(run: Callable[[], str]) -> str:
+    try:
+        return run()
+    except Over:
+        return "the training has ended"
 
 
 def main() -> int:
