@@ -104,7 +104,7 @@ def run(
         plans = planned.found.plans
         shown = plans[:top]
         measured: dict[int, float] = {}
-        failed = list[str]()
+        failed, told = list[str](), len(ledger.notes)
         for i, plan in enumerate(shown[:real]):
             tell(f"trying {plan.kind}", i, real)
             try:
@@ -116,11 +116,14 @@ def run(
                 continue
             if tried is not None:
                 measured[i] = tried
-        planned = replace(planned, notes=(*planned.notes, *remarks, *failed))
+        planned = replace(planned, notes=(*planned.notes, *remarks, *failed, *ledger.notes[told:]))
         turns = planned.turns()
     if number > len(plans) or (explain and max(explain) > len(plans)):
         wanted = max(number, *(explain or (1,)))
-        raise LaminarError("L008", f"there is no plan {wanted}: there are {len(plans)}", hint=f"laminar plan {layer} --top 100 lists them")
+        hint = f"laminar plan {layer} --top {len(plans)} lists them"
+        if missing := planned.found.left_out:
+            hint += f"; there was no time for {missing} more, which --budget gives"
+        raise LaminarError("L008", f"there is no plan {wanted}: there are {len(plans)}", hint=hint)
     _write(planned, number, trace, svg)
     planned = _kept(store, file.spec.stack.name, layer, planned, measured, turns)
     if json:

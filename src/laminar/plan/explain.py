@@ -12,10 +12,13 @@ from laminar.plan.plan import WORDS, Plan
 from laminar.plan.price import Pricer, Refused
 
 COMPUTED: Final = ("load", "forward", "backward", "inputs", "weights", "optimizer", "computing")  # what a worker does by itself
+CORRECTED: Final = "what earlier runs took beside that"  # a step as it is told is that of the simulation, corrected by the ledger
 STARTS: Final = 0.1  # of the time to the target, from which on it is said how long workers take to begin
 
 
 def seconds(value: float) -> str:
+    if value < 0:
+        return f"-{seconds(-value)}"
     return f"{1e6 * value:.0f} us" if value < 1e-4 else f"{1e3 * value:.2f} ms" if value < 1 else f"{value:.2f} s"
 
 
@@ -57,7 +60,14 @@ def differences(first: Plan, second: Plan) -> list[Difference]:
     if ("computing" in one) != ("computing" in other):
         one, other = _summed(one), _summed(other)
     found = [Difference(WORDS.get(kind, kind), one.get(kind, 0.0), other.get(kind, 0.0)) for kind in dict.fromkeys([*one, *other])]
+    if _correction(first) or _correction(second):
+        found.append(Difference(CORRECTED, _correction(first), _correction(second)))
     return sorted(found, key=lambda one: -abs(one.more))
+
+
+def _correction(plan: Plan) -> float:
+    """Seconds that the ledger makes a step longer, or shorter: without them the parts are not the whole that is told."""
+    return plan.step_seconds - plan.raw_seconds
 
 
 def _summed(spent: Mapping[str, float]) -> dict[str, float]:
@@ -73,13 +83,14 @@ def path(plan: Plan, most: int = 8) -> list[tuple[str, float]]:
     from laminar.plan.critical import critical_path
     from laminar.plan.simulate import simulate
 
+    behind = [(CORRECTED, more)] if (more := _correction(plan)) else []
     if not plan.ran:
-        return [(WORDS.get(kind, kind), spent) for kind, spent in plan.spent.items()]
+        return [*((WORDS.get(kind, kind), spent) for kind, spent in plan.spent.items()), *behind]
     found: dict[str, float] = {}
     for ran in critical_path(simulate(one.task for one in plan.ran)):
         name = f"{WORDS.get(ran.task.kind, ran.task.kind)}: {ran.task.name}" if ran.task.name else WORDS.get(ran.task.kind, ran.task.kind)
         found[name] = found.get(name, 0.0) + ran.end - ran.begin
-    return sorted(found.items(), key=lambda one: -one[1])[:most]
+    return [*sorted(found.items(), key=lambda one: -one[1])[:most], *behind]
 
 
 def with_timeline(plans: Sequence[Plan], number: int, pricer: Pricer | None = None) -> Plan:

@@ -89,7 +89,8 @@ class StagesCost:
     stages: tuple[StageCost, ...]
     lanes: int
     batches: int  # micro-batches of a batch
-    shared: int = 0  # bytes of gradients that lanes exchange because they have the same tensors
+    shared: int = 0  # bytes of gradients that a lane hands to others because they have the same tensors …
+    shared_by_all: int = 0  # … and those of all such lanes together
 
 
 @dataclass(frozen=True)

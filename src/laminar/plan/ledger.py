@@ -95,6 +95,14 @@ class Ledger:
 
         self._mended(insert)
 
+    def note(self, entry: Entry) -> None:
+        """As `add`, for whoever has something that is worth more than an entry: where the file cannot be used, `notes` say so, once."""
+        try:
+            self.add(entry)
+        except LaminarError as error:
+            if (why := f"{error.message}; what was measured now is not kept there") not in self.notes:
+                self.notes.append(why)
+
     def all(self) -> list[Entry]:
         """In the order in which they were written."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
+from laminar.core.errors import LaminarError
 from laminar.plan.facts import Exchange, JobFacts, ModelCost, OperatorCost
 from laminar.plan.grid_lines import GridLines
 from laminar.plan.known import Known
@@ -160,9 +161,19 @@ def maker_for(known: Known, places: Places, how: Mesh, cost: ModelCost, batch: i
 
 def mesh_step(known: Known, places: Places, how: Mesh, batch: int) -> Step:
     cost = known.cost(how.mesh, how.split, how.module, batch)
+    if idle := without_use(how.mesh, cost):
+        said = f"nothing of the model is split along '{idle[0]}': all {how.mesh[idle[0]]} workers there would do the same"
+        raise LaminarError("L012", said, hint="a mesh without it, or other rules in split")
     maker, configs = maker_for(known, places, how, cost, batch), configs_of(cost)
     tasks = [task for i in range(maker.operators) for task in maker.tasks_of(i, configs)]
     return Step(tasks, standing(known, places, cost), bytes_sent(cost, how.workers), names=places.names())
+
+
+def without_use(mesh: Mapping[str, int], cost: ModelCost) -> list[str]:
+    """Axes along which nothing is exchanged: whoever has a part of something has to tell the others of it, here or in the gradients."""
+    every = [one for op in cost.operators for one in (*op.before, *op.after, *op.back)]
+    used = {one.axis for one in (*every, *cost.gradients)}
+    return [axis for axis, size in mesh.items() if size > 1 and axis not in used]
 
 
 def standing(known: Known, places: Places, cost: ModelCost) -> dict[int, int]:

@@ -27,6 +27,15 @@ def stages_step(known: Known, places: Places, how: Pipeline | Branches, batch: i
     return _Maker(known, places, how, known.stages(how, batch), batch).step()
 
 
+def stages_bytes(cost: StagesCost, each: int) -> int:
+    """That all workers hand over in a step. `each`: workers of a lane. What one stage has from another of its own lane is not sent."""
+    lane = [stage.lane for stage in cost.stages]
+    between = sum(one.bytes * (1 + one.learns) for stage in cost.stages for one in stage.takes if lane[one.source] != stage.lane)
+    inside = sum(one.bytes for stage in cost.stages for one in (*stage.there, *stage.back))
+    once = sum(one.bytes for stage in cost.stages for one in stage.gradients)
+    return each * ((between + inside) * cost.batches + once + cost.shared_by_all)
+
+
 @final
 class _Maker:
     def __init__(self, known: Known, places: Places, how: Pipeline | Branches, cost: StagesCost, batch: int) -> None:
@@ -55,13 +64,7 @@ class _Maker:
             assert before is not None
             ends.append(before)
         tasks += self._end(ends)
-        sent = 2 * cost.shared * self._each + sum(
-            one.bytes * (1 + one.learns) * cost.batches * self._each for stage in cost.stages for one in stage.takes
-        )
-        inside = sum(one.bytes * cost.batches * self._each for stage in cost.stages for one in (*stage.there, *stage.back)) + sum(
-            one.bytes * self._each for stage in cost.stages for one in stage.gradients
-        )
-        return Step(tasks, self._standing(), sent + inside, names=self._places.names())
+        return Step(tasks, self._standing(), stages_bytes(cost, self._each), names=self._places.names())
 
     def _cores(self, lane: int) -> tuple[int, ...]:
         return tuple(sorted({self._places.core(lane * self._each + k) for k in range(self._each)}))

@@ -18,7 +18,7 @@ from laminar.plan.delta import Simulation
 from laminar.plan.facts import ModelCost
 from laminar.plan.known import Known
 from laminar.plan.places import Places
-from laminar.plan.price_mesh import configs_of, maker_for
+from laminar.plan.price_mesh import configs_of, maker_for, without_use
 from laminar.train.splitting import Mesh
 
 MANY: Final = 24  # modules, beyond which those that are alike have one table: a walk could not look at each of hundreds
@@ -107,7 +107,8 @@ class MeshWalk:
         if state not in self._costs:
             how = self._choices.strategy(self._how, state)
             try:
-                self._costs[state] = self._known.cost(how.mesh, how.split, how.module, self._batch)
+                cost = self._known.cost(how.mesh, how.split, how.module, self._batch)
+                self._costs[state] = None if without_use(how.mesh, cost) else cost  # a table that a module keeps need not split it
             except (LaminarError, OutOfTime):  # it cannot be; or it would have to be measured first
                 self._costs[state] = None
         return self._costs[state]

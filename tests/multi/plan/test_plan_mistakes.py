@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -50,3 +51,15 @@ def test_what_is_wrong_is_said_at_once(tmp_path: Path, words: list[str], said: s
     found = warm.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert found.returncode == 2 and said in found.stderr and f"fix: {fix}" in found.stderr, found.stderr
     assert not list(tmp_path.glob(".laminar/runs/trial-*"))
+
+
+def test_a_ledger_that_was_damaged_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    environment = {**os.environ, "LAMINAR_LEDGER": str(ledger)}
+    for words in ([], ["--json"]):
+        ledger.write_bytes(b"no database at all" * 100)
+        command = [sys.executable, "-m", "laminar", "plan", "check", *words]
+        found = warm.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        told = "".join(json.loads(found.stdout)["notes"]) if words else found.stderr
+        assert found.returncode == 0 and f"the ledger {ledger} was damaged" in told, found.stderr
+    assert (tmp_path / "ledger.sqlite.damaged-2").read_bytes().startswith(b"no database"), "and nothing of it is lost"

@@ -13,12 +13,12 @@ from laminar.plan.anneal import anneal, try_all
 from laminar.plan.budget import Budget, OutOfTime
 from laminar.plan.candidates import Space, by_data, candidates
 from laminar.plan.cuts import cut_by_speed, module_costs
-from laminar.plan.explain import conclusion, differences, path, turning_points, with_timeline
+from laminar.plan.explain import CORRECTED, conclusion, differences, path, seconds, turning_points, with_timeline
 from laminar.plan.facts import ModelCost
 from laminar.plan.machine import Machine, Node, Stragglers
 from laminar.plan.places import Places
 from laminar.plan.plan import Plan
-from laminar.plan.price import Pricer
+from laminar.plan.price import Pricer, Refused
 from laminar.plan.search import DRAWN, Found, Inside, Search, cheapest_same
 from laminar.plan.search_modules import MANY, MeshWalk, choices_for, groups_of
 from laminar.plan.steps_needed import StepsModel
@@ -271,6 +271,26 @@ def test_alike_blocks_of_a_deep_model_have_one_table() -> None:
     assert groups_of(many, dict.fromkeys(many, "m")) == {tuple(many): ["batch"]}, "what all of them have"
 
 
+class LastIsWhole(MadeUp):
+    """A head, which has nothing that the mesh's own table splits."""
+
+    def cost(self, mesh: Any, split: Any, module: Any, rows: int) -> ModelCost:
+        return super().cost(mesh, split, {**module, self.modules[-1]: {}}, rows)
+
+
+def test_a_mesh_whose_workers_all_do_the_same_is_no_plan() -> None:
+    """A module that keeps the mesh's table is not split by it where it has no such dimension."""
+    walk, choices, how = mesh_walk(LastIsWhole())
+    whole, own = len(choices.options) * (1,), (*(len(choices.options) - 1) * (1,), 0)
+    assert choices.splits(own) and not choices.splits(whole)
+    assert walk.cost(whole) is None and walk.cost(own) is None and walk.cost((0,) * len(own)) is not None
+    pricer = Pricer(LastIsWhole(), machine(), STEPS, base_batch=64, threads=1)
+    found = pricer.price(choices.strategy(how, own), 64)
+    assert isinstance(found, Refused) and "nothing of the model is split along 'cols': all 2 workers there would do the same" in found.why
+    rows = Mesh(mesh={"rows": 2, "cols": 2}, split={"batch": "rows"})
+    assert isinstance(pricer.price(rows, 64), Refused)
+
+
 def test_one_of_each_kind_is_tried_for_real() -> None:
     found = cheapest_same(searched(MadeUp(row=0.1 * MS)).plans)
     assert len({(plan.kind, plan.workers) for plan in found}) == len(found) and all(plan.same_result for plan in found)
@@ -284,6 +304,19 @@ def test_an_explanation_has_the_critical_path_and_what_differs() -> None:
     found = differences(first, second)
     assert found[0].what == "backward" and found[0].more > 0
     assert sum(one.second for one in found) == pytest.approx(second.raw_seconds)
+
+
+def test_an_explanation_adds_up_to_the_step_that_is_told_where_the_ledger_corrects_it() -> None:
+    plans = searched(MadeUp(row=0.1 * MS, width=64)).plans
+    solo, apart = (next(plan for plan in plans if plan.kind == kind) for kind in ("solo", "averaging"))
+    slower = dataclasses.replace(solo, step_seconds=3 * solo.raw_seconds)
+    faster = dataclasses.replace(apart, step_seconds=0.5 * apart.raw_seconds)
+    for plan in (slower, faster):
+        assert sum(spent for _, spent in path(plan)) == pytest.approx(plan.step_seconds, rel=0.05)
+    found = differences(slower, faster)
+    assert sum(one.first for one in found) == pytest.approx(slower.step_seconds)
+    assert sum(one.second for one in found) == pytest.approx(faster.step_seconds)
+    assert {one.what: seconds(one.second)[0] for one in found}[CORRECTED] == "-"
 
 
 def test_what_workers_compute_apart_is_held_against_all_that_one_process_computes() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from laminar.core.errors import LaminarError
 from laminar.plan.facts import Pass
-from laminar.plan.ledger import Ledger
+from laminar.plan.ledger import Entry, Ledger
 from laminar.plan.plan import Plan
 from laminar.plan.profile.measure import Profile
 from laminar.plan.search import no_time
@@ -65,6 +65,18 @@ def test_a_plan_that_cannot_be_run_is_not_chosen_and_that_is_said(monkeypatch: p
     found = choice(monkeypatch, tmp_path, {1: 0.003})
     assert found.plan.kind == "solo"
     assert "could not be run: no room for 2" in found.why and "no room for 4" in found.why
+
+
+def test_a_ledger_that_cannot_be_written_into_does_not_end_a_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    opened: list[Ledger] = []
+
+    def refuse(self: Ledger, one: Entry) -> None:
+        opened.append(self)
+        raise LaminarError("L302", f"the ledger {self.path} cannot be used: attempt to write a readonly database", hint="another file")
+
+    monkeypatch.setattr(Ledger, "add", refuse)
+    assert choice(monkeypatch, tmp_path, {2: 0.004, 4: 0.002, 1: 0.003}).plan.workers == 4
+    assert len(opened) == 3 and len(opened[0].notes) == 1 and "readonly database; what was measured now is not kept" in opened[0].notes[0]
 
 
 def test_where_none_can_be_run_the_first_mistake_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ those of parallel/split/traffic.py, to the byte; what a worker itself copies for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any, Final, final
@@ -54,11 +54,11 @@ class Operators:
         carried = copying(site, self._meter, threads)
         found = [self._one(site, i, times[i], sent.operators[i], carried[i]) for i in range(len(placed.operations))]
         found.append(self._loss(site, sent.output, carried[-1], threads))
-        buckets = self.buckets(placed, sent)
-        packed = bucketing([(size, count) for _, size, count in buckets], self._meter, threads)
+        added = buckets(placed, sent, self._traced.trained)
+        packed = bucketing([(size, count) for _, size, count in added], self._meter, threads)
         first = next((i for i, op in enumerate(placed.operations) if op.call.name in site.learns), 0)
         found[first] = replace(found[first], weights=found[first].weights + packed)  # whose gradients are the last
-        gradients = tuple(Exchange("sum", axis, size) for axes, size, _ in buckets for axis in axes)
+        gradients = tuple(Exchange("sum", axis, size) for axes, size, _ in added for axis in axes)
         return ModelCost(rows, tuple(found), gradients, *self._own_bytes(placed, at))
 
     def _trains(self, name: str) -> bool:
@@ -140,19 +140,6 @@ class Operators:
             LOSS, "", (maker,), forward + carried[0], backward + carried[1], 0.0, _exchanges(sent.before), (), _exchanges(sent.back)
         )
 
-    def buckets(self, placed: Placed, sent: Traffic) -> list[tuple[tuple[str, ...], int, int]]:
-        """In which a team adds up gradients after the backward pass: axes, bytes, tensors."""
-        axes = deferred(placed)
-        groups: dict[tuple[str, ...], list[tuple[int, int]]] = {}
-        for name in self._traced.trained:  # in the order of the model
-            if name in sent.gradients:
-                own = sent.gradients[name] // len(axes[name])
-                some = groups.setdefault(axes[name], [(0, 0)])
-                if some[-1][0] and some[-1][0] + own > BUCKET:
-                    some.append((0, 0))
-                some[-1] = some[-1][0] + own, some[-1][1] + 1
-        return [(names, size, count) for names, some in sorted(groups.items()) for size, count in some]
-
     def _own_bytes(self, placed: Placed, at: At) -> tuple[int, int]:
         """Of the own parts of tensors that are trained, and of all others."""
         trained = untrained = 0
@@ -164,6 +151,20 @@ class Operators:
             else:
                 untrained += own
         return trained, untrained
+
+
+def buckets(placed: Placed, sent: Traffic, trained: Collection[str]) -> list[tuple[tuple[str, ...], int, int]]:
+    """In which a team adds up gradients after the backward pass: axes, bytes, tensors. `trained`: in the order of the model."""
+    axes = deferred(placed)
+    groups: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    for name in trained:
+        if name in sent.gradients:
+            own = sent.gradients[name] // len(axes[name])
+            some = groups.setdefault(axes[name], [(0, 0)])
+            if some[-1][0] and some[-1][0] + own > BUCKET:
+                some.append((0, 0))
+            some[-1] = some[-1][0] + own, some[-1][1] + 1
+    return [(names, size, count) for names, some in sorted(groups.items()) for size, count in some]
 
 
 def _timer(site: Site, op: Operation, engine: float, effort: Effort) -> Any:

@@ -4,34 +4,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
+from laminar.core.errors import LaminarError
 from laminar.parallel.split.calls import Value
 from laminar.parallel.split.dims import local_sizes
 from laminar.parallel.split.place import Placed
+from laminar.parallel.split.traffic import traffic
 from laminar.parallel.stages.flow import Flow
 from laminar.parallel.stages.measure import Cost
 from laminar.parallel.stages.plan import Stage
 from laminar.parallel.stages.prepare import Prepared, Staged, in_stages
-from laminar.plan.facts import ModelCost, StageCost, StagesCost, Taken
+from laminar.plan.facts import Exchange, ModelCost, StageCost, StagesCost, Taken
+from laminar.plan.profile.operators import buckets, last_place
 from laminar.train.job import Job
 from laminar.train.snapshot import trainable
 
 
 def stages_cost(job: Job, how: Staged, flows: tuple[Flow, Flow], cost: ModelCost) -> StagesCost:
     """`flows`: of training and of judging. `cost`: of the operators of training, and the loss behind them, for the rows of one
-    micro-batch."""
+    micro-batch. L012 where a lane would have nothing to do: branches that take less than handing them over all stay with the first."""
     training = flows[0].placed
     costs = [Cost(one.forward, one.inputs + one.weights, one.weights) for one in cost.operators[: len(training.operations)]]
     prepared = in_stages(job, how, *flows, costs)
+    if idle := prepared.fit.lanes - len({stage.lane for stage in prepared.fit.stages}):
+        raise LaminarError(
+            "L012",
+            f"the model's branches take so little time that {idle} of {prepared.fit.lanes} lanes would have nothing to do",
+            hint="fewer lanes, or another strategy",
+        )
     names = trainable(job.model)
     maker = {value: number for number, stage in enumerate(prepared.fit.stages) for value in stage.gives}
-    stages = tuple(_stage(number, stage, prepared, cost, names, maker) for number, stage in enumerate(prepared.fit.stages))
-    shared = sum(
-        (len(lanes) - 1) * _tensor_bytes(training, name)
-        for name, lanes in prepared.fit.holders().items()
-        if len(lanes) > 1 and name in names
-    )
-    return StagesCost(stages, prepared.fit.lanes, prepared.batches, shared)
+    stages = [_stage(number, stage, prepared, cost, names, maker) for number, stage in enumerate(prepared.fit.stages)]
+    for lane in range(prepared.fit.lanes):  # workers of a lane add up what they learned once a step, for all of its stages together
+        first = next(number for number, stage in enumerate(stages) if stage.lane == lane)
+        stages[first] = replace(stages[first], gradients=_gradients(prepared, lane, names))
+    holders = {name: len(lanes) for name, lanes in prepared.fit.holders().items() if len(lanes) > 1 and name in names}
+    shared = sum((lanes - 1) * _tensor_bytes(training, name) for name, lanes in holders.items())
+    by_all = sum(lanes * (lanes - 1) * _tensor_bytes(training, name) for name, lanes in holders.items())
+    return StagesCost(tuple(stages), prepared.fit.lanes, prepared.batches, shared, by_all)
+
+
+def _gradients(prepared: Prepared, lane: int, trained: Collection[str]) -> tuple[Exchange, ...]:
+    """That the workers of a lane's mesh add up, as their team does."""
+    placed = prepared.training
+    own = [i for stage in prepared.fit.stages if stage.lane == lane for i in stage.operations]
+    sent = traffic(placed, last_place(placed.mesh), prepared.rows, lambda name: name in trained, own)
+    return tuple(Exchange("sum", axis, size) for axes, size, _ in buckets(placed, sent, trained) for axis in axes)
 
 
 def _stage(
@@ -53,7 +72,6 @@ def _stage(
         takes=takes,
         there=tuple(exchange for one in some for exchange in (*one.before, *one.after)),
         back=tuple(exchange for one in some for exchange in one.back),
-        gradients=(),
         kept=sum(one.kept for one in some),
         trained=sum(size for name, size in own.items() if name in trained),
         untrained=sum(size for name, size in own.items() if name not in trained),

@@ -79,6 +79,7 @@ class Auto:
             if planned is None:
                 return self._train(job, description, emit, Solo(), [f"auto trains with one process: {allowed.too_short}"])[0]
             spent = planned.budget.spent
+            told = len(ledger.notes)  # with those of the plans
             choice = self.choose(job, description, planned, profile, ledger, tell)
             self._keep(description, planned, choice)
             notes = [choice.why, allowed.spent(spent)]
@@ -88,10 +89,8 @@ class Auto:
             (trained, seconds), quiet = profile.quiet.beside(train)
             if seconds is not None:
                 self._keep(description, planned, choice, seconds)
-                try:
-                    ledger.add(entry(job, profile, choice.plan, seconds, quiet=quiet))
-                except LaminarError as error:  # what was learned is worth more than that
-                    trained.notes.append(error.message)
+                ledger.note(entry(job, profile, choice.plan, seconds, quiet=quiet))
+            trained.notes.extend(ledger.notes[told:])
         return trained
 
     def allowed(self, job: Job, profile: Profile) -> Allowed:
@@ -160,7 +159,7 @@ class Auto:
         for one, some in zip(told, trials, strict=True):
             if some:
                 seconds, quiet = usual([ran.seconds for ran in some]), all(ran.quiet for ran in some)
-                ledger.add(dataclasses.replace(one, when=time.time(), measured_seconds=seconds, quiet=quiet))
+                ledger.note(dataclasses.replace(one, when=time.time(), measured_seconds=seconds, quiet=quiet))
         known = [() if number in failed else some for number, some in enumerate(times())]
         tried = [() if number in failed else some for number, some in enumerate(whole())]
         chosen = fastest(tried) if any(tried) else next(number for number in range(len(best)) if failed.get(number) is None)
@@ -212,7 +211,8 @@ def try_plan(
     ran = run_plan(job, description, profile, plan)
     if ran is None:
         return None
-    ledger.add(entry(job, profile, plan, ran.seconds, calibration=calibration, quiet=ran.quiet))
+    write = ledger.add if calibration else ledger.note  # a calibration is of no use but for that
+    write(entry(job, profile, plan, ran.seconds, calibration=calibration, quiet=ran.quiet))
     return ran.seconds
 
 
