@@ -157,6 +157,67 @@ def test_values_tell_whether_functions_meet(shift: int) -> None:
         np.testing.assert_array_equal(found[name], expected[name])
 
 
+def test_values_that_instances_change_are_their_own() -> None:
+    text = """
+    void kernel(int i, int n, float s, int m, const float x[n], float y[n]) {
+        s += x[i];
+        float a = heavy(s, m);
+        m = i % 3;
+        if (heavy(a, m) > 1.0f) { s = heavy(a, 2); m += 1; }
+        for (int k = 0; k < 3; k++) s += heavy(s, m) * 0.001f;
+        y[i] = s + heavy(a, m);
+    }
+    """
+    kernel = read_kernel(HEAVY + text)
+    expected = whole(kernel, 7, s=0.5, m=2)
+    for long in (0.0, None):
+        circuit = build(kernel) if long is None else build(kernel, long)
+        assert len(circuit.functions) > 3
+        for threads, odds in ((1, Odds()), (3, Always())):
+            found, _ = run(circuit, kernel, 7, threads, odds, s=0.5, m=2)
+            np.testing.assert_array_equal(found["y"], expected["y"])
+
+
+def test_parameters_may_have_any_name() -> None:
+    text = """
+    void kernel(int i, int n, const float guard[n], const float test[n], float s_5_in[n], float a_4_out[n]) {
+        float s = heavy(test[i], 1);
+        float a = 1.0f;
+        if (heavy(guard[i], 2) > 0.0f) a = heavy(s, 3);
+        else a = heavy(s, 1);
+        s_5_in[i] = heavy(s + a, 1);
+        a_4_out[i] = a;
+    }
+    """
+    kernel = read_kernel(HEAVY + text)
+    expected = whole(kernel, 6)
+    for long in (0.0, 100.0):
+        found, _ = run(build(kernel, long), kernel, 6, 2)
+        for name in expected:
+            np.testing.assert_array_equal(found[name], expected[name])
+
+
+@pytest.mark.parametrize("index", ["i + n", "i + n * many", "i + 2147483647 + 2147483647 + 2"])
+def test_functions_are_apart_by_the_number_of_instances_and_after_wrapping_around(index: str) -> None:
+    """With 4 instances and `many` of 2^30, `n * many` is 0."""
+    text = f"""
+    void kernel(int i, int n, int many, inout float u[n + 8]) {{
+        for (int k = 0; k < 300; k++) u[i] = u[i] * 0.5f + 1.0f;
+        for (int k = 0; k < 300; k++) u[{index}] = u[{index}] * 0.75f + 2.0f;
+    }}
+    """
+    kernel = read_kernel(text)
+    expected = whole(kernel, 4, many=2**30)
+    circuit = build(kernel)
+    for threads in (1, 2):
+        found, _ = run(circuit, kernel, 4, threads, many=2**30)
+        np.testing.assert_array_equal(found["u"], expected["u"])
+    if index != "i + n":
+        first, second = [one for one in circuit.functions if one.writes]
+        (array,) = first.writes
+        assert not Pairs(circuit).apart({"many": 2**30}, 4)(first, second, array), "both are u[i]"
+
+
 def test_what_goes_wrong_in_a_wrong_guess_does_not_count() -> None:
     text = """
     void kernel(int i, int n, int at, const float x[n], float y[n]) {

@@ -101,13 +101,14 @@ class Pairs:
             self._known[key] = self._decided(first, second, array)
         return self._known[key]
 
-    def apart(self, values: Mapping[str, float]) -> Callable[[Function, Function, Object], bool]:
-        """For a run with these values."""
+    def apart(self, values: Mapping[str, float], count: int) -> Callable[[Function, Function, Object], bool]:
+        """For a run with these values and so many instances."""
+        known = {**values, self.circuit.kernel.count.name: count}
 
         def decide(first: Function, second: Function, array: Object) -> bool:
             pair = self.of(first, second, array)
             if pair.verdict == "run-time":
-                return all(any(_value(one, values) != 0 for one in each) for each in pair.differences)
+                return all(any(_other(_value(one, known)) for one in each) for each in pair.differences)
             return pair.verdict == "independent"
 
         return decide
@@ -121,7 +122,7 @@ class Pairs:
             lines = (one.at.line, other.at.line)
             forms = [(self.facts.form(left), self.facts.form(right)) for left, right in zip(one.index, other.index, strict=True)]
             differences = [left - right for left, right in forms if left is not None and right is not None and _steady(left, right)]
-            if any(each.known not in (None, 0) for each in differences):
+            if any(each.known is not None and _other(each.known) for each in differences):
                 continue
             if len(differences) == len(forms) and all(each.known == 0 for each in differences):
                 return Pair(first, second, "dependent", name, f"lines {lines[0]} and {lines[1]} use the same element of `{name}`", lines)
@@ -172,6 +173,11 @@ def _accesses(function: Function, array: Object) -> list[Access]:
 def _steady(*forms: Form) -> bool:
     """Have they one value in all rounds of the loops around? Else a difference is one of the same round only."""
     return not any(symbol.loops for form in forms for symbol in form.symbols)
+
+
+def _other(difference: int) -> bool:
+    """Whether indices that differ so are other ones: forms do not wrap around, and what is computed does."""
+    return difference % 2**32 != 0
 
 
 def _value(form: Form, values: Mapping[str, float]) -> int:

@@ -34,8 +34,8 @@ from laminar.kernels.language.tree import (
     walk,
 )
 
-GUARD = "guard"
-TEST = "test"
+GUARD = "guard of instances"  # no C names, so that no parameter has them
+TEST = "test of instances"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,31 +79,31 @@ def function_of(
     found = uses(block)
     if test is not None:
         found = found.then(uses((Assign(at, Variable(TEST, "bool", at), test),)))
-    fixed = {one.of for one in whole.parameters if one.role != "array"}
+    given = {one.of for one in whole.parameters if isinstance(one.of, Variable)}
+    fixed = given - set(changed_values(whole))
     place = {one: number for number, one in enumerate(whole.variables)}
     set_here = {one.variable for one in statements(block) if isinstance(one, Assign)}
     gives = sorted((set_here & live) - fixed, key=place.__getitem__)
     passed_on = {one for one in gives if guarded or one not in found.surely}
     needs = sorted((found.needs | passed_on) - fixed, key=place.__getitem__)
-    names = {one: f"{one.name}_{place[one]}" for one in {*needs, *gives}}  # two blocks may have variables of one name
-    taken, given = {f"{names[one]}_in": one for one in needs}, {f"{names[one]}_out": one for one in gives}
-    arrays = {name: _per_instance(name, one, count) for name, one in {**taken, **given}.items()}
+    names = {one: f"{one.name} {place[one]}" for one in {*needs, *gives}}  # two blocks may have variables of one name
+    comes, leaves = {f"{names[one]} in": one for one in needs}, {f"{names[one]} out": one for one in gives}
+    arrays = {name: _per_instance(name, one, count) for name, one in {**comes, **leaves}.items()}
     index = (Read(at, instance),)
-    first: list[Statement] = [
-        part for one in needs for part in (Declare(at, one), Assign(at, one, Load(at, arrays[f"{names[one]}_in"], index)))
-    ]
-    declared = {one.what for one in statements(block) if isinstance(one, Declare)} | set(needs)
-    first += [Declare(at, one) for one in sorted(set_here - declared - fixed, key=place.__getitem__)]
-    last: list[Statement] = [Store(at, arrays[f"{names[one]}_out"], index, Read(at, one)) for one in gives]
+    inner = {one.what for one in statements(block) if isinstance(one, Declare)}
+    first: list[Statement] = [Declare(at, one) for one in needs if one not in given]
+    first += [Assign(at, one, Load(at, arrays[f"{names[one]} in"], index)) for one in needs]
+    first += [Declare(at, one) for one in sorted(set_here - inner - set(needs) - given, key=place.__getitem__)]
+    last: list[Statement] = [Store(at, arrays[f"{names[one]} out"], index, Read(at, one)) for one in gives]
     body: Block = (*first, *block, *last)
-    parameters = [*whole.parameters, *(_array(arrays[name], "in") for name in taken), *(_array(arrays[name], "out") for name in given)]
+    parameters = [*whole.parameters, *(_array(arrays[name], "in") for name in comes), *(_array(arrays[name], "out") for name in leaves)]
     if test is not None:
         answer = Object(TEST, "bool", (Read(at, count),), "global", at)
         body = (*first, *block, Store(at, answer, index, test), *last)
         parameters.append(_array(answer, "out"))
     if guarded:
         guard = Object(GUARD, "bool", (Read(at, count),), "global", at)
-        passed: Block = tuple(Store(at, arrays[f"{names[one]}_out"], index, Load(at, arrays[f"{names[one]}_in"], index)) for one in gives)
+        passed: Block = tuple(Store(at, arrays[f"{names[one]} out"], index, Load(at, arrays[f"{names[one]} in"], index)) for one in gives)
         body = (If(at, Load(at, guard, index), body, passed),)
         parameters.append(_array(guard, "in"))
     kernel = _kernel(whole, f"{whole.name}_{number}", body, parameters)
@@ -113,7 +113,13 @@ def function_of(
     name = f"{kind} {number}"
     reads = frozenset(one for one in found.read if one.memory != "local")
     writes = frozenset(one for one in found.written if one.memory != "local")
-    return Function(number, name, kind, at, kernel, taken, given, reads, writes, found, guarded, cost, (min(lines), max(lines)))
+    return Function(number, name, kind, at, kernel, comes, leaves, reads, writes, found, guarded, cost, (min(lines), max(lines)))
+
+
+def changed_values(kernel: Kernel) -> dict[Variable, str]:
+    """Values of the caller that instances change, each for itself: variables that have a value from the start. By name."""
+    changed = {one.variable for one in statements(kernel.body) if isinstance(one, Assign)}
+    return {one.of: one.name for one in kernel.values if isinstance(one.of, Variable) and one.of in changed}
 
 
 def _per_instance(name: str, variable: Variable, count: Variable) -> Object:

@@ -7,10 +7,11 @@ the last condition that is known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from laminar.core.errors import LaminarError
 from laminar.kernels.circuit.build import Circuit, Cycle, Fork, Step
@@ -43,8 +44,13 @@ class Issue:
     ahead: int
     most_rounds: int
 
-    def whole(self) -> None:
-        self.steps(self.circuit.steps, Where(), None)
+    def whole(self, start: Mapping[Variable, NDArray[np.generic]]) -> None:
+        """`start`: variables that have a value before anything runs."""
+        where = Where()
+        for variable, value in start.items():
+            where.versions[variable] = Slot()
+            where.versions[variable].fill(value)
+        self.steps(self.circuit.steps, where, None)
 
     def steps(self, steps: Sequence[Step], where: Where, guard: Guard | None) -> None:
         for one in steps:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from laminar.kernels.arguments import DTYPES
 from laminar.kernels.circuit.apart import Pairs
 from laminar.kernels.circuit.build import Circuit
-from laminar.kernels.circuit.function import GUARD, TEST
+from laminar.kernels.circuit.function import GUARD, TEST, changed_values
 from laminar.kernels.circuit.guess import Account, Odds
 from laminar.kernels.circuit.issue import Issue
 from laminar.kernels.circuit.pool import pool
@@ -81,9 +81,10 @@ def run_circuit(
     """Changes the arrays. `odds`: what earlier runs of this circuit told."""
     odds, pairs = odds or Odds(), pairs or Pairs(circuit)
     schedule = Schedule(odds, guess=guess and threads > 1)
+    start = {one: np.full(count, values[name], DTYPES[one.type]) for one, name in changed_values(circuit.kernel).items()}
     given = {**arrays, **{name: _added(circuit, name, count) for name in circuit.added}}
     for chunk in chunks(circuit, count, threads, odds, apart=pairs.may_be_chunked(values, count)):
-        Issue(circuit, schedule, chunk, count, pairs.apart(values), AHEAD * threads, MOST_ROUNDS).whole()
+        Issue(circuit, schedule, chunk, count, pairs.apart(values, count), AHEAD * threads, MOST_ROUNDS).whole(start)
     pool().run(schedule, Executor(call, given, values, count), threads)
     return schedule.account
 

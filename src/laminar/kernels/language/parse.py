@@ -16,7 +16,9 @@ _PLACE: Final = re.compile(r":(\d+):(\d+): (.*)$", re.DOTALL)
 
 DEEP: Final = 64  # brackets that the parser can take
 _OWN: Final = re.compile(r"\b(__\w+)\s*\(?\s*$")
-_LAST_WORD: Final = re.compile(r"(?:^|[;{}(,])\s*([A-Za-z_]\w*)\s*$")  # where a type may stand
+_LAST_WORD: Final = re.compile(r"(?:^|[;{}(,])\s*(?:(?:const|static|inline)\s+)*([A-Za-z_]\w*)\s*$")  # where a type may stand
+_CAST: Final = re.compile(r"\(\s*(\w+_t|_Float\w+)\s*\)\s*$")
+_DECLARED: Final = re.compile(r"\s*(?:(?:const|static|inline|in|out|inout|shared|local)\s+)*([A-Za-z_]\w*)\s+[A-Za-z_]\w*\s*[\[(;,=)]")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _HEAD: Final = re.compile(r"\b(?:void|bool|_Bool|int|long|float|double)\s+\w+\s*\([^(){};]*\)\s*$")
 _FOREIGN: Final = {
@@ -26,7 +28,9 @@ _FOREIGN: Final = {
     **dict.fromkeys(("__kernel", "__global", "__local", "__constant", "__private", "__read_only", "__write_only"), "OpenCL"),
 }
 """Words of other languages, by which; of none: of other versions of C."""
-_KEYWORDS: Final = frozenset({"do", "else", "return", "goto", "case", "default", "break", "continue", "sizeof"})
+_KEYWORDS: Final = frozenset(
+    {"do", "else", "return", "goto", "case", "default", "break", "continue", "sizeof", "const", "static", "inline"}
+)
 _SPOKEN: Final = {
     "Compound": "a block as a value",
     "CompoundLiteral": "an array as a value",
@@ -124,10 +128,13 @@ def _fail_by_name(text: Text, at: At, what: str) -> None:
         text.fail("K01", at, f"`{own[1]}` is a compiler's own word, and not supported", "take it out")
     if what == "before: {" and _HEAD.search(before):
         text.fail("K01", at, "unexpected `{`: a function within a function is not supported", "define it before the kernel")
-    word = _LAST_WORD.search(before)
+    word = _LAST_WORD.search(before) or _CAST.search(before)
     said = what.removeprefix("before: ")
     if word and _NAME.fullmatch(said) and word[1] not in _KEYWORDS:
         text.fail("K03", at, f"unexpected `{said}`: there is no type `{word[1]}`", "bool, int, long, float or double")
+    first = _DECLARED.match(line, at.column - 1)
+    if first and what in ("Invalid declaration", "Invalid function definition", "Missing type in declaration"):
+        text.fail("K03", At(at.line, first.start(1) + 1), f"there is no type `{first[1]}`", "bool, int, long, float or double")
 
 
 def _fail_by_language(text: Text, at: At, line: str) -> None:
