@@ -212,3 +212,42 @@ def test_a_task_stays_while_the_disk_is_full(sparse: tuple[Home, Described, Task
     assert keeper.run() == 1
     assert left == [0, 0] and all(asked.cannot == [] for asked in server.asked)
     assert sum("no space left" in line for line in told) == 3
+
+
+def test_a_rest_in_the_middle_of_a_task_is_no_slowness(sparse: tuple[Home, Described, Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    home, _, given = sparse
+    keeper = Scripted().keeper(home, monkeypatch)
+    monkeypatch.setattr(keeper, "_bring", lambda _: None)
+
+    def computed(seconds: float, rest: float) -> float:
+        def done(_: Task) -> dict[str, float]:
+            keeper._rested += rest
+            return {"samples": 100, "seconds": seconds + rest}
+
+        monkeypatch.setattr(keeper, "_do", done)
+        keeper._compute(given)
+        return keeper._asks().speed
+
+    assert computed(1.0, rest=99.0) == pytest.approx(1.0)  # nothing better is known
+    slow = computed(1.0, rest=0.0)
+    assert slow > 30.0
+    assert computed(1.0, rest=3600.0) == slow
+    assert computed(1.0, rest=0.0) > slow
+
+
+def test_who_came_back_while_the_server_was_asked_comes_first(
+    sparse: tuple[Home, Described, Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, _, given = sparse
+    server = Scripted(Work(tasks=[given], wait=0.0, why="", verdicts=[], now=0.0))
+    keeper = server.keeper(home, monkeypatch)
+    answer = server._next
+
+    def paused_meanwhile(_: Client, asked: Ask) -> Work | Verdict:
+        (home.root / "paused").touch()
+        return answer(asked)
+
+    monkeypatch.setattr(Client, "work", paused_meanwhile)
+    monkeypatch.setattr(keeper, "_compute", lambda _: pytest.fail("it computes although its owner said no"))
+    keeper._turn()
+    assert keeper._ready == [given] and home.tasks() == [given]
