@@ -48,6 +48,10 @@ def test_the_page_can_show_what_the_server_tells(told: dict[str, Any]) -> None:
     assert "not finite" in text(shown[1]) and "0.5000" in text(shown[1])
 
 
+def test_every_task_names_its_run(told: dict[str, Any]) -> None:
+    assert told["tasks"] and {one["run"] for one in told["tasks"]} == {told["status"]["runs"][0]["name"]}
+
+
 def test_who_is_near_and_who_has_had_enough(told: dict[str, Any]) -> None:
     company = told["company"]
     assert company["known"] == 6 and company["near"] == 6 - company["banned"] and company["spent"] == 0

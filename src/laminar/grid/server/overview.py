@@ -12,6 +12,7 @@ from laminar.grid.db.nodes import ACTIVE, DAY
 from laminar.grid.db.runs import Run
 from laminar.grid.db.schema import nodes as node_table
 from laminar.grid.db.schema import results
+from laminar.grid.db.schema import runs as run_table
 from laminar.grid.db.schema import tasks as task_table
 
 NEAR: Final = 90.0  # seconds in which a node that has time asks
@@ -116,6 +117,7 @@ def tasks_told(tx: Tx, now: float) -> list[dict[str, Any]]:  # noqa: ARG001
         select(
             results.c.id,
             results.c.task,
+            run_table.c.name.label("run"),
             results.c.state,
             results.c.verdict,
             results.c.used,
@@ -129,6 +131,7 @@ def tasks_told(tx: Tx, now: float) -> list[dict[str, Any]]:  # noqa: ARG001
             node_table.c.name.label("node"),
         )
         .join(task_table, task_table.c.id == results.c.task)
+        .join(run_table, run_table.c.id == results.c.run)
         .outerjoin(node_table, node_table.c.id == results.c.node)
         .order_by(results.c.id.desc())
         .limit(100)
