@@ -41,11 +41,14 @@ def _people(tx: Tx, now: float) -> dict[str, int]:
     }
 
 
-def company(tx: Tx, run: Run, now: float) -> dict[str, int]:
-    """Who there is for a run that waits: `near` asked for work just now, and of these `spent` have had all their tasks of today, and `able`
-    have the kernels that it needs."""
+def company(tx: Tx, run: Run, now: float, bytes_a_day: int | None = None) -> dict[str, int]:
+    """Who there is for a run that waits: `near` asked for work just now, and of these `spent` have had all their tasks of today, or all
+    their bytes, and `able` have the kernels that it needs."""
     near = (node_table.c.seen > now - NEAR) & node_table.c.banned.is_(None)
-    spent = (node_table.c.day == int(now // DAY)) & (node_table.c.sent_today >= node_table.c.quota)
+    enough = node_table.c.sent_today >= node_table.c.quota
+    if bytes_a_day is not None:
+        enough |= node_table.c.bytes_today >= bytes_a_day
+    spent = (node_table.c.day == int(now // DAY)) & enough
     return {
         **_people(tx, now),
         "near": _number(tx, near),
