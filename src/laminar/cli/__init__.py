@@ -7,6 +7,7 @@ Not here: anything that decides.
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["main"]
@@ -17,7 +18,11 @@ def main() -> None:
     if sys.argv[1:] in (["--help"], ["-h"]):
         from laminar.cli.help import page, terminal_width
 
-        print(page(terminal_width()))
+        try:
+            print(page(terminal_width()), flush=True)
+        except BrokenPipeError:  # as verbs.py has it, which takes longer to load than the page to print
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(141)
         return
     from laminar.cli import verbs
 

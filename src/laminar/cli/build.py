@@ -109,7 +109,10 @@ def run_build(
             soon = how.soon if how is not None else None
             report = build(file, store, targets=layers or None, force=force, emit=emit, how=how or auto, soon=soon)
     except KeyboardInterrupt:
-        remark("interrupted: what was trained is kept; `laminar build` goes on from the last checkpoint")
+        if (on or "").partition(":")[0] in ("grid", "grids"):
+            remark("interrupted: what was begun on the grid goes on there; the same command watches it again")
+        else:
+            remark("interrupted: what was trained is kept; `laminar build` goes on from the last checkpoint")
         raise typer.Exit(130) from None
     if json:
         print_json(report.to_json())

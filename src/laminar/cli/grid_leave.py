@@ -33,4 +33,7 @@ def run(
     if json:
         print_json(told)
     else:
-        say(f"left: {told['given_back']} tasks given back, {told['handed_in']} residuals handed in, {told['refused']} not taken")
+        say(
+            f"left: {told['brought']} answers brought, {told['given_back']} tasks given back, "
+            f"{told['handed_in']} residuals handed in, {told['refused']} not taken"
+        )

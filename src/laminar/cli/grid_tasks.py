@@ -16,11 +16,12 @@ def run(on: On = None, json: Json = False) -> None:
         return
     table(
         "",
-        ["result", "task", "round", "version", "node", "state", "used", "bytes", "sent", "why"],
+        ["result", "task", "run", "round", "version", "node", "state", "used", "bytes", "sent", "why"],
         [
             [
                 str(one["id"]),
                 str(one["task"]),
+                one["run"],
                 str(one["round"]),
                 "-" if one["version"] is None else str(one["version"]),
                 one["node"] or "-",
@@ -32,5 +33,5 @@ def run(on: On = None, json: Json = False) -> None:
             ]
             for one in told
         ],
-        right=["result", "task", "round", "version", "bytes"],
+        right=["result", "task", "run", "round", "version", "bytes"],
     )

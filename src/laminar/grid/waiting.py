@@ -40,7 +40,8 @@ def waits_for(run: dict[str, Any], nodes: dict[str, int]) -> Wait | None:
             f"on a node: laminar grid join --kernels DIR, with {' and '.join(f'{one.stem}.c' for one in wanted)} of this project in DIR",
         )
     if nodes["near"] and nodes["spent"] == nodes["near"] and not run["results"].get(IN_PROGRESS):
-        return Wait("spent", f"{_all(nodes['spent'])} had their tasks for today", "laminar grid nodes shows quotas; let more nodes join")
+        help = "laminar grid nodes --json shows quotas; let more nodes join, or serve with more --bytes-a-day if that is set"
+        return Wait("spent", f"{_all(nodes['spent'])} had their tasks or their bytes for today", help)
     refused = sum(run["refused"].values())
     if refused >= SOME and not run["applied"]:
         reasons = ", ".join(f"{what} {number}" for what, number in sorted(run["refused"].items()))

@@ -79,4 +79,4 @@ def test_ctrl_c_ends_the_waiting_for_a_server(tmp_path: Path) -> None:
         server.wait()
         assert "cannot be reached" in next(train.stderr)
         train.send_signal(signal.SIGINT)
-        assert train.wait(30) == 130
+        assert train.wait(30) == 130 and "the same command watches it again" in train.stderr.read()

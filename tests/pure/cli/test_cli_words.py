@@ -115,3 +115,13 @@ def test_help_waits_for_no_library() -> None:
         "sys.exit('typer is loaded' if {'typer', 'inspect', 'msgspec'} & set(sys.modules) else 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def test_a_reader_that_has_seen_enough_of_the_help_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run([sys.executable, "-m", "laminar", "--help"], stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from laminar.core.errors import LaminarError
 from laminar.grid.daemons.assimilator import Assimilator
 from laminar.grid.daemons.learner import TorchLearner
 from laminar.grid.daemons.office import NAMES, Office
@@ -59,3 +60,27 @@ def play(crowd: Crowd, books: list[Book]) -> None:
         for thread in threads:
             thread.join(30)
         crowd.hall.office.turn()
+
+
+def test_several_that_begin_at_once_on_an_empty_database(server: str) -> None:
+    name = "laminar_at_once"
+    with contextlib.closing(Book.open(server)) as book, book.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as admin:
+        admin.exec_driver_sql(f"CREATE DATABASE {name}")
+    opened, failed = [], []
+    together = threading.Barrier(6)
+
+    def begin() -> None:
+        together.wait(30)
+        try:
+            opened.append(Book.open(server.replace("/postgres?", f"/{name}?")))
+        except LaminarError as error:
+            failed.append(error.message)
+
+    threads = [threading.Thread(target=begin) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    for one in opened:
+        one.close()
+    assert failed == [] and len(opened) == 6

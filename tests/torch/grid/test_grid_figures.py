@@ -48,9 +48,24 @@ def test_the_page_can_show_what_the_server_tells(told: dict[str, Any]) -> None:
     assert "not finite" in text(shown[1]) and "0.5000" in text(shown[1])
 
 
+def test_every_task_names_its_run(told: dict[str, Any]) -> None:
+    assert told["tasks"] and {one["run"] for one in told["tasks"]} == {told["status"]["runs"][0]["name"]}
+
+
 def test_who_is_near_and_who_has_had_enough(told: dict[str, Any]) -> None:
     company = told["company"]
     assert company["known"] == 6 and company["near"] == 6 - company["banned"] and company["spent"] == 0
+
+
+def test_who_has_had_all_bytes_of_the_day_has_had_enough() -> None:
+    made = Crowd(["honest"] * 2, Grid(workers=2, rounds=5, local_steps=2, deadline=1e6))
+    task = made.take(0)
+    assert task is not None
+    made.hall.answer(made.ids[0], task.result, made.packed(0, task))
+    made.hall.ask(made.ids[1])
+    run = made.hall.run(made.run)
+    spent = [made.hall.desk.do(lambda tx, most=most: overview.company(tx, run, made.hall.now, most))["spent"] for most in (None, 10, 10**9)]  # type: ignore[misc]
+    assert spent == [0, 1, 0]
 
 
 def test_prometheus_can_read_the_figures(told: dict[str, Any]) -> None:

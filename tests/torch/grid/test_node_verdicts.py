@@ -16,8 +16,9 @@ from laminar.core.errors import LaminarError
 from laminar.grid.describe import Described, version_of
 from laminar.grid.node import sent
 from laminar.grid.node.client import Client, Unreachable
-from laminar.grid.node.home import Home
+from laminar.grid.node.home import Home, Server
 from laminar.grid.node.keeper import Keeper
+from laminar.grid.node.leave import leave
 from laminar.grid.node.limits import Limits
 from laminar.grid.node.sent import Sent
 from laminar.grid.node.worker import Worker
@@ -212,3 +213,60 @@ def test_a_task_stays_while_the_disk_is_full(sparse: tuple[Home, Described, Task
     assert keeper.run() == 1
     assert left == [0, 0] and all(asked.cannot == [] for asked in server.asked)
     assert sum("no space left" in line for line in told) == 3
+
+
+def test_a_rest_in_the_middle_of_a_task_is_no_slowness(sparse: tuple[Home, Described, Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    home, _, given = sparse
+    keeper = Scripted().keeper(home, monkeypatch)
+    monkeypatch.setattr(keeper, "_bring", lambda _: None)
+
+    def computed(seconds: float, rest: float) -> float:
+        def done(_: Task) -> dict[str, float]:
+            keeper._rested += rest
+            return {"samples": 100, "seconds": seconds + rest}
+
+        monkeypatch.setattr(keeper, "_do", done)
+        keeper._compute(given)
+        return keeper._asks().speed
+
+    assert computed(1.0, rest=99.0) == pytest.approx(1.0)  # nothing better is known
+    slow = computed(1.0, rest=0.0)
+    assert slow > 30.0
+    assert computed(1.0, rest=3600.0) == slow
+    assert computed(1.0, rest=0.0) > slow
+
+
+def test_who_came_back_while_the_server_was_asked_comes_first(
+    sparse: tuple[Home, Described, Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, _, given = sparse
+    server = Scripted(Work(tasks=[given], wait=0.0, why="", verdicts=[], now=0.0))
+    keeper = server.keeper(home, monkeypatch)
+    answer = server._next
+
+    def paused_meanwhile(_: Client, asked: Ask) -> Work | Verdict:
+        (home.root / "paused").touch()
+        return answer(asked)
+
+    monkeypatch.setattr(Client, "work", paused_meanwhile)
+    monkeypatch.setattr(keeper, "_compute", lambda _: pytest.fail("it computes although its owner said no"))
+    keeper._turn()
+    assert keeper._ready == [given] and home.tasks() == [given]
+
+
+def test_who_leaves_brings_what_is_ready_before_what_is_kept_back(
+    sparse: tuple[Home, Described, Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, _, given = sparse
+    home.pin(Server(url="http://127.0.0.1:9", key="", node="n", grid="g"))
+    begun = msgspec.structs.replace(given, result=2)
+    for one in (given, begun):
+        home.note_task(one)
+    Worker(home).do(given)  # the server was away, and the owner has ended the node
+    done = list[tuple[str, object]]()
+    monkeypatch.setattr(Client, "answer", lambda _, result, data: done.append(("answer", result)))  # noqa: ARG005
+    monkeypatch.setattr(Client, "custody", lambda _, run, data: done.append(("custody", run)))  # noqa: ARG005
+    monkeypatch.setattr(Client, "work", lambda _, asked: done.append(("back", [result for result, _ in asked.cannot])))
+    told = leave(home)
+    assert done == [("answer", 1), ("custody", given.run), ("back", [2])]
+    assert told == {"brought": 1, "given_back": 1, "handed_in": 1, "refused": 0}

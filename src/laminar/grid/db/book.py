@@ -24,6 +24,7 @@ from laminar.grid.db.runs import flush_counts
 from laminar.grid.db.tx import Hook, Tx
 
 BUSY_MS: Final = 30_000
+MAKING: Final = 0x6C616D696E6172  # the lock of PostgreSQL under which tables are made
 PRAGMAS: Final = (
     "page_size = 16384",  # of a new database, before all else: an answer of 400 kB is a hundred pages of 4096, each written by itself
     "journal_mode = WAL",
@@ -77,11 +78,13 @@ class Book:
         book = cls(engine)
         event.listen(engine, "before_cursor_execute", book._before)
         try:
-            schema.metadata.create_all(engine)
-            with book.transaction() as tx:
-                found = tx.execute(select(schema.meta.c.value).where(schema.meta.c.key == "format")).scalar()
+            with engine.begin() as connection:
+                if book.postgres:  # server and daemons may begin at the same moment, and each would find no tables
+                    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MAKING})")
+                schema.metadata.create_all(connection)
+                found = connection.execute(select(schema.meta.c.value).where(schema.meta.c.key == "format")).scalar()
                 if found is None:
-                    tx.execute(insert(schema.meta).values(key="format", value=str(schema.FORMAT)))
+                    connection.execute(insert(schema.meta).values(key="format", value=str(schema.FORMAT)))
         except DBAPIError as error:
             raise LaminarError(
                 "L505",

@@ -22,6 +22,8 @@ from typing import Final, final
 
 import msgspec
 from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+from safetensors.numpy import load
 
 from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
@@ -29,6 +31,7 @@ from laminar.grid.wire.messages import About, Task
 from laminar.grid.wire.signing import Key
 
 VERSIONS: Final = 4  # of a run, that are kept to make others from
+TAG: Final = "result"  # in a residual: whose answer is not in it any more
 FOLDERS: Final = ("files", "versions", "tasks", "sent", "answers", "halfway", "residuals", "data")
 
 
@@ -169,6 +172,18 @@ class Home:
 
     def answer_path(self, result: int) -> Path:
         return self.root / "answers" / str(result)
+
+    def whole(self, task: Task) -> bool:
+        """Is there an answer to the task, with the residual that belongs to it?"""
+        if not self.answer_path(task.result).exists():
+            return False
+        residual = self.residual_path(task.run)
+        if not residual.exists():
+            return True
+        try:
+            return int(load(residual.read_bytes())[TAG]) == task.result
+        except (SafetensorError, KeyError, OSError):
+            return False
 
     def halfway_path(self, result: int) -> Path:
         return self.root / "halfway" / str(result)

@@ -149,7 +149,7 @@ class Keeper:
     def _turn(self) -> None:
         if not self._ready:
             self._fetch()
-        if self._ready:
+        if self._ready and not self._minds_owner():  # who came back while the server was asked comes first
             self._compute(self._ready.pop(0))
 
     def _fetch(self) -> None:
@@ -209,6 +209,7 @@ class Keeper:
             return
         if task.sample is not None:
             self._samples[f"{task.run}/{task.sample}"] = None
+        rested = self._rested
         said = self._do(task)
         if said is None:  # told to stop: the task stays on the disk
             return
@@ -220,7 +221,7 @@ class Keeper:
                 self._kernels.look_again()  # one that was announced is gone, or another by now
             self._failed(task, str(said["error"]), said["code"])
             return
-        if said.get("seconds"):
+        if said.get("seconds") and (self._rested == rested or not self._speed):  # its rest is told by itself (available)
             speed = said["samples"] / max(said["seconds"], 1e-6)
             self._speed = speed if not self._speed else 0.7 * self._speed + 0.3 * speed
         self._bring(task)

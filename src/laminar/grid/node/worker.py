@@ -29,7 +29,7 @@ from laminar.data.dataset import Dataset
 from laminar.data.open import open_data
 from laminar.grid.compressor import compressor_of
 from laminar.grid.node.halfway import Halfway
-from laminar.grid.node.home import Home
+from laminar.grid.node.home import TAG, Home
 from laminar.grid.node.sources import check_source
 from laminar.grid.node.trainer import Trainer, data_of
 from laminar.grid.wire import answer as answers
@@ -40,7 +40,6 @@ from laminar.parallel.compress.protocol import Compressor
 from laminar.stack.kernels import kernels_from
 
 DATA_SETS: Final = 4  # that stay open
-TAG: Final = "result"  # whose answer is not in the residual any more
 SETTLED: Final = "settled"  # answers that are in it again
 
 
@@ -173,17 +172,7 @@ class Worker:
             _write(self._home.residual_path(run), save(state))
 
     def whole(self, task: Task) -> bool:
-        """Is there an answer to the task, with the residual that belongs to it?"""
-        path = self._home.answer_path(task.result)
-        if not path.exists():
-            return False
-        residual = self._home.residual_path(task.run)
-        if not residual.exists():
-            return True
-        try:
-            return int(load(residual.read_bytes())[TAG]) == task.result
-        except (SafetensorError, KeyError, OSError):
-            return False
+        return self._home.whole(task)
 
 
 def _packet_in(path: Path) -> Packet | None:

@@ -47,9 +47,10 @@ class AdminRoutes:
         learner: Learner,
         clock: Callable[[], float],
         changed: Callable[[], None],
+        bytes_a_day: int | None = None,
     ) -> None:
         self._nodes, self._gate, self._assimilator, self._learner = node_routes, gate, assimilator, learner
-        self._clock, self._changed = clock, changed
+        self._clock, self._changed, self._bytes_a_day = clock, changed, bytes_a_day
 
     def routes(self) -> list[Route]:
         def route(path: str, handler: Callable[[Request], Any], *methods: str) -> Route:
@@ -103,7 +104,7 @@ class AdminRoutes:
 
         def tell(tx: Tx) -> dict[str, Any]:
             run = commands._need(tx, name)
-            there = {"nodes": overview.company(tx, run, self._clock()), "caught": overview.caught(tx, run)}
+            there = {"nodes": overview.company(tx, run, self._clock(), self._bytes_a_day), "caught": overview.caught(tx, run)}
             return {**overview.run_told(tx, run), **there}
 
         return self._nodes.reply(request, await self._nodes.do(tell))

@@ -12,6 +12,7 @@ from laminar.grid.db.nodes import ACTIVE, DAY
 from laminar.grid.db.runs import Run
 from laminar.grid.db.schema import nodes as node_table
 from laminar.grid.db.schema import results
+from laminar.grid.db.schema import runs as run_table
 from laminar.grid.db.schema import tasks as task_table
 
 NEAR: Final = 90.0  # seconds in which a node that has time asks
@@ -40,11 +41,14 @@ def _people(tx: Tx, now: float) -> dict[str, int]:
     }
 
 
-def company(tx: Tx, run: Run, now: float) -> dict[str, int]:
-    """Who there is for a run that waits: `near` asked for work just now, and of these `spent` have had all their tasks of today, and `able`
-    have the kernels that it needs."""
+def company(tx: Tx, run: Run, now: float, bytes_a_day: int | None = None) -> dict[str, int]:
+    """Who there is for a run that waits: `near` asked for work just now, and of these `spent` have had all their tasks of today, or all
+    their bytes, and `able` have the kernels that it needs."""
     near = (node_table.c.seen > now - NEAR) & node_table.c.banned.is_(None)
-    spent = (node_table.c.day == int(now // DAY)) & (node_table.c.sent_today >= node_table.c.quota)
+    enough = node_table.c.sent_today >= node_table.c.quota
+    if bytes_a_day is not None:
+        enough |= node_table.c.bytes_today >= bytes_a_day
+    spent = (node_table.c.day == int(now // DAY)) & enough
     return {
         **_people(tx, now),
         "near": _number(tx, near),
@@ -116,6 +120,7 @@ def tasks_told(tx: Tx, now: float) -> list[dict[str, Any]]:  # noqa: ARG001
         select(
             results.c.id,
             results.c.task,
+            run_table.c.name.label("run"),
             results.c.state,
             results.c.verdict,
             results.c.used,
@@ -129,6 +134,7 @@ def tasks_told(tx: Tx, now: float) -> list[dict[str, Any]]:  # noqa: ARG001
             node_table.c.name.label("node"),
         )
         .join(task_table, task_table.c.id == results.c.task)
+        .join(run_table, run_table.c.id == results.c.run)
         .outerjoin(node_table, node_table.c.id == results.c.node)
         .order_by(results.c.id.desc())
         .limit(100)

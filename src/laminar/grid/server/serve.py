@@ -105,7 +105,7 @@ class GridServer:
             self.office.wake()
             self._there_is_work()
 
-        admin = AdminRoutes(self._routes, gate, assimilator, learner, clock, changed)
+        admin = AdminRoutes(self._routes, gate, assimilator, learner, clock, changed, options.bytes_a_day)
         pages = Pages(self._routes, gate, clock)
         self.app = Starlette(
             routes=[*self._routes.routes(), *admin.routes(), *pages.routes(), openapi(self._routes.safely)],
