@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -112,8 +112,8 @@ def _monotone(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Outcome, st
     """`measure` rises (or falls) along `axis`: every step goes that way, and the ends differ by more than noise."""
     axis, measure, direction = given["axis"], given.get("measure", "seconds"), given.get("direction", "rising")
     some = [one for one in evidence.having(given.get("where")) if axis in one.settings and evidence.values(one, measure)]
-    order = {value: place for place, value in enumerate(next((a.values for a in evidence.description.axes if a.name == axis), ()))}
-    some.sort(key=lambda one: _place(one.settings[axis], order))
+    written = next((a.values for a in evidence.description.axes if a.name == axis), ())
+    some.sort(key=lambda one: _place(one.settings[axis], written))
     if len(some) < 2:
         return "not shown", f"{measure} is known of fewer than two values of {axis}", {}
     wanted: Literal["more", "less"] = "more" if direction == "rising" else "less"
@@ -124,16 +124,17 @@ def _monotone(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Outcome, st
     numbers = {one.label: median for one, median in zip(some, medians, strict=True)}
     steps = [compare(after, before) for before, after in itertools.pairwise(values)]
     ends = compare(values[-1], values[0])
-    signs = [(after > before) == (wanted == "more") for before, after in itertools.pairwise(medians)]
+    signs = [after > before if wanted == "more" else after < before for before, after in itertools.pairwise(medians)]
     if other in steps or ends == other:
         return "refuted", words, numbers
     return ("confirmed" if all(signs) and ends == wanted else "not shown"), words, numbers
 
 
-def _place(value: Any, order: Mapping[Any, int]) -> tuple[int, float]:
+def _place(value: Any, written: Sequence[Any]) -> tuple[int, float]:
+    """Numbers by their size, other values (names, lists, tables) as they were written."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return 0, float(value)
-    return 1, float(next((place for known, place in order.items() if known == value), 0))
+    return 1, float(written.index(value) if value in written else 0)
 
 
 def _bound(wanted: Literal["at least", "at most"]) -> Rule:

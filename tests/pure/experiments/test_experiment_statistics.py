@@ -120,6 +120,8 @@ MORE = [*SAME, 10.2]
         ("monotone", {"axis": "workers"}, (SLOW, SAME, FAST), "refuted"),
         ("monotone", {"axis": "workers"}, (SAME, SAME, SAME), "not shown"),
         ("monotone", {"axis": "workers"}, (SAME,), "not shown"),
+        ("monotone", {"axis": "workers"}, (FAST, SAME, SAME), "not shown"),  # no step at all is none that goes up
+        ("monotone", {"axis": "workers", "direction": "falling"}, (SLOW, SAME, SAME), "not shown"),  # nor one that goes down
         ("at_least", {"measure": "seconds", "value": 9.0, "variant": {"workers": 1}}, (MORE,), "confirmed"),
         ("at_least", {"measure": "seconds", "value": 9.0, "variant": {"workers": 1}}, (SAME,), "not shown"),  # at 87 %
         ("at_least", {"measure": "seconds", "value": 11.0, "variant": {"workers": 1}}, (MORE,), "refuted"),
@@ -136,6 +138,18 @@ MORE = [*SAME, 10.2]
 )
 def test_statements(rule: str, arguments: dict[str, object], seconds: tuple[list[float], ...], verdict: str) -> None:
     assert judged(rule, arguments, *seconds) == verdict
+
+
+def test_values_that_are_lists_or_tables_come_in_the_order_in_which_they_are_written() -> None:
+    statement = Statement(text="", rule="monotone", arguments={"axis": "strategy"})
+    described = description({"strategy": [{"kind": "sync", "workers": 2}, ["no", "number"], "solo"]}, statements=(statement,))
+    trials = [
+        trial(variant.id, repeat, seconds=value)
+        for variant, values in zip(described.variants, (FAST, SAME, SLOW), strict=True)
+        for repeat, value in enumerate(values)
+    ]
+    (found,) = summary(described, trials).statements
+    assert found.verdict == "confirmed"
 
 
 @pytest.mark.parametrize(
