@@ -18,13 +18,12 @@ from typing import Any, Final, Literal
 
 from laminar.core.figures import many, number
 from laminar.experiments.intervals import ENOUGH, compare, of_median, ratio
-from laminar.experiments.measures import measure_of
+from laminar.experiments.measures import TO_TARGET, measure_of
 from laminar.experiments.record import Description, Statement, Trial, Variant
 from laminar.experiments.results import Judged
 from laminar.experiments.statement_arguments import wrong_with
 
 Outcome = Literal["confirmed", "refuted", "not shown"]
-TO_TARGET: Final = ("time_to_target", "steps_to_target")
 
 
 @dataclass(frozen=True)
