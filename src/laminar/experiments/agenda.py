@@ -127,11 +127,13 @@ def _epochs(file: StackFile, layer: str) -> int:
     return next(one.train.epochs for one in file.spec.layer if one.name == layer)
 
 
-def agenda_of(description: Description, sweep: Sweep, file: StackFile, trials: Sequence[Trial], *, in_turn: bool = False) -> Agenda:
+def agenda_of(
+    description: Description, sweep: Sweep, file: StackFile, trials: Sequence[Trial], *, in_turn: bool = False, at_once: int = 1
+) -> Agenda:
     if sweep.search is not None:
         from laminar.experiments.search import Proposals  # brings optuna
 
-        return Proposals(description, sweep, trials)
+        return Proposals(description, sweep, trials, at_once)
     if sweep.halving is not None:
         return Rungs(description, sweep, file, trials)
     return Rounds(description, None if in_turn else sweep.order_seed, trials)

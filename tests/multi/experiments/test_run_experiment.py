@@ -288,6 +288,20 @@ def test_halving_by_any_measure_decides_a_rung_once(lab: Lab) -> None:
     assert raised.value.code == "L016"
 
 
+def test_a_search_proposes_as_many_as_are_trained_at_once(lab: Lab) -> None:
+    pytest.importorskip("optuna")
+    together = threading.Barrier(3, timeout=60)  # breaks where one waits for another to end
+
+    class Together(Quick):
+        def ask(self, asked: Any, emit: Any, *, on_ready: Any = None) -> Any:
+            together.wait()
+            return super().ask(asked, emit)
+
+    search = Search(ranges={"lr": Range(low=0.1, high=0.9)}, trials=5)
+    trials = lab.run(trainer=Together, at_once=3, search=search)
+    assert len({one.variant for one in trials}) == len(trials) == 6
+
+
 def test_an_argument_that_the_model_does_not_take_names_the_axis(lab: Lab) -> None:
     (failed,) = lab.run(axes={"neurons": [8]})
     assert (failed.outcome, failed.error["code"]) == ("failed", "L202")
