@@ -183,7 +183,7 @@ class _Go:
     def _deadline(self) -> threading.Timer | None:
         """A budget of hours also ends the trial under way: it keeps a checkpoint."""
         hours = self._sweep.budget.hours
-        if hours is None:
+        if hours is None or hours * 3600 > threading.TIMEOUT_MAX:  # some centuries: no clock waits so long, and nobody else
             return None
         why = over_budget(Spent(seconds=hours * 3600, trials=0), hours=hours, trials=None)
         timer = threading.Timer(hours * 3600, self._leave, args=(why,))

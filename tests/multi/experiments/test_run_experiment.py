@@ -302,6 +302,14 @@ def test_a_search_proposes_as_many_as_are_trained_at_once(lab: Lab) -> None:
     assert len({one.variant for one in trials}) == len(trials) == 6
 
 
+@pytest.mark.parametrize("hours", [1e12, float("inf")])
+def test_a_budget_of_centuries_is_none(lab: Lab, hours: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", said.append)
+    assert len(lab.run(trainer=Quick, axes={"lr": [0.1]}, budget=Budget(hours=hours))) == 1
+    assert not said
+
+
 def test_an_argument_that_the_model_does_not_take_names_the_axis(lab: Lab) -> None:
     (failed,) = lab.run(axes={"neurons": [8]})
     assert (failed.outcome, failed.error["code"]) == ("failed", "L202")
