@@ -216,6 +216,13 @@ def test_axes_that_cannot_be(file: StackFile, store: Store, axes: dict[str, list
     assert caught.value.hint
 
 
+def test_what_varies_is_not_set_for_all(file: StackFile, store: Store) -> None:
+    with pytest.raises(LaminarError, match="set and axes both say 'learning_rate'"):
+        described(file, store, axes={"learning_rate": [0.1, 0.2]}, set={"lr": 0.5})
+    one = VariantSpec(settings={"lr": 0.1})
+    assert described(file, store, variant=[one, VariantSpec(settings={"batch": 8})], set={"lr": 0.5}).variants  # the first says it itself
+
+
 def test_single_variants_may_name_a_setting_in_two_ways(file: StackFile, store: Store) -> None:
     apart = [VariantSpec(settings={"cores": 1}), VariantSpec(settings={"workers": 2})]
     assert len(described(file, store, variant=apart).variants) == 2
