@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from laminar.core.figures import many, number
+from laminar.experiments.extras import line_of
 from laminar.experiments.intervals import ENOUGH, compare, of_median, ratio
 from laminar.experiments.measures import TO_TARGET, measure_of
 from laminar.experiments.record import Description, Statement, Trial, Variant
@@ -113,20 +114,37 @@ def _monotone(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Outcome, st
     some = [one for one in evidence.having(given.get("where")) if axis in one.settings and evidence.values(one, measure)]
     written = next((a.values for a in evidence.description.axes if a.name == axis), ())
     some.sort(key=lambda one: _place(one.settings[axis], written))
-    if len(some) < 2:
+    lines = [line for line in _lines(evidence, some, axis) if len(line) > 1]
+    if not lines:
         return "not shown", f"{measure} is known of fewer than two values of {axis}", {}
     wanted: Literal["more", "less"] = "more" if direction == "rising" else "less"
+    found = [_along([evidence.values(one, measure) for one in line], wanted) for line in lines]
+    numbers = {one.label: statistics.median(evidence.values(one, measure)) for line in lines for one in line}
+    words = "; ".join(", ".join(f"{one.label} {number(numbers[one.label])}" for one in line) for line in lines)
+    verdict: Outcome = "refuted" if "refuted" in found else "not shown" if "not shown" in found else "confirmed"
+    return verdict, f"{measure}: {words}", numbers
+
+
+def _lines(evidence: Evidence, some: Sequence[Variant], axis: str) -> list[list[Variant]]:
+    """One line, unless variants share a value of the axis: then those belong together that differ along it alone."""
+    values = [one.settings[axis] for one in some]
+    if all(value not in values[:i] for i, value in enumerate(values)):
+        return [list(some)]
+    found: dict[str, list[Variant]] = {}
+    for one in some:
+        found.setdefault(line_of(one, evidence.description.axes, axis), []).append(one)
+    return list(found.values())
+
+
+def _along(values: Sequence[list[float]], wanted: Literal["more", "less"]) -> Outcome:
     other: Literal["more", "less"] = "less" if wanted == "more" else "more"
-    values = [evidence.values(one, measure) for one in some]
     medians = [statistics.median(one) for one in values]
-    words = f"{measure}: " + ", ".join(f"{one.label} {number(median)}" for one, median in zip(some, medians, strict=True))
-    numbers = {one.label: median for one, median in zip(some, medians, strict=True)}
     steps = [compare(after, before) for before, after in itertools.pairwise(values)]
     ends = compare(values[-1], values[0])
     signs = [after > before if wanted == "more" else after < before for before, after in itertools.pairwise(medians)]
     if other in steps or ends == other:
-        return "refuted", words, numbers
-    return ("confirmed" if all(signs) and ends == wanted else "not shown"), words, numbers
+        return "refuted"
+    return "confirmed" if all(signs) and ends == wanted else "not shown"
 
 
 def _place(value: Any, written: Sequence[Any]) -> tuple[int, float]:

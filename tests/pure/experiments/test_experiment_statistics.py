@@ -140,6 +140,26 @@ def test_statements(rule: str, arguments: dict[str, object], seconds: tuple[list
     assert judged(rule, arguments, *seconds) == verdict
 
 
+@pytest.mark.parametrize(
+    ("seconds", "verdict"),
+    [
+        ((FAST, SLOW, SAME, [x + 9 for x in SLOW]), "confirmed"),  # with either batch; that batches differ says nothing about workers
+        ((FAST, SLOW, SAME, SLOW), "not shown"),
+        ((SAME, SLOW, FAST, [x + 9 for x in SLOW]), "refuted"),
+    ],
+)
+def test_steps_along_an_axis_are_between_variants_that_differ_in_nothing_else(seconds: tuple[list[float], ...], verdict: str) -> None:
+    statement = Statement(text="", rule="monotone", arguments={"axis": "workers"})
+    described = description({"workers": [1, 2], "batch": [32, 64]}, statements=(statement,))
+    trials = [
+        trial(variant.id, repeat, seconds=value)
+        for variant, values in zip(described.variants, seconds, strict=True)
+        for repeat, value in enumerate(values)
+    ]
+    (found,) = summary(described, trials).statements
+    assert found.verdict == verdict
+
+
 def test_values_that_are_lists_or_tables_come_in_the_order_in_which_they_are_written() -> None:
     statement = Statement(text="", rule="monotone", arguments={"axis": "strategy"})
     described = description({"strategy": [{"kind": "sync", "workers": 2}, ["no", "number"], "solo"]}, statements=(statement,))
