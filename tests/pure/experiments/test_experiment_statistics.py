@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from laminar.experiments.measures import MEASURES, measure_of
-from laminar.experiments.record import Published, Statement
+from laminar.experiments.record import Axis, Published, Statement
 from laminar.experiments.statement_arguments import ARGUMENTS, check_rule
 from laminar.experiments.statements import RULES
 from laminar.experiments.statistics import summary
@@ -55,6 +55,13 @@ def test_warm_ups_busy_and_failed_trials_are_not_counted() -> None:
     assert [(one.code, one.repeat) for one in found.failures] == [("L601", 1)]
     assert [note.partition(" ran ")[0] for note in found.notes] == ["1 counted trial", "1 trial"]
     assert found.rows[1].figures["seconds"].verdict == "too few repeats"
+
+
+@pytest.mark.parametrize(("layer", "told"), [("strokes", True), ("head", False)])
+def test_seeds_below_are_in_no_interval(layer: str, told: bool) -> None:
+    axis = Axis(name=f"layer.{layer}.train.epochs", values=(1, 2), path=f"layer.{layer}.train.epochs")
+    notes = summary(msgspec.structs.replace(description(), axes=(axis,)), []).notes
+    assert any("trained once for each value" in one for one in notes) is told
 
 
 def test_an_experiment_without_trials_is_summed_up_too() -> None:
