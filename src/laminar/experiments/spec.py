@@ -210,6 +210,8 @@ def checked(sweep: Sweep, where: str = "the sweep") -> Sweep:
         raise refuse(f"{' and '.join(ways)} both say what varies", "keep one of them")
     if sweep.search is not None and not sweep.search.ranges:
         raise refuse("[search.ranges] is empty, so there is nothing to search in", "lr = { low = 0.0001, high = 0.1, log = true }")
+    if sweep.halving is not None and sweep.search is not None:
+        raise refuse("[halving] and [search] both say which trials come next, and only the search would be heard", "keep one of them")
     if sweep.halving is not None and sweep.timed:
         raise refuse("timed = true with [halving], whose trials stop and go on", "remove one of them")
     if sweep.halving is not None and sweep.repeats > 1:

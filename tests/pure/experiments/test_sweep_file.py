@@ -87,6 +87,7 @@ def only(file: StackFile, store: Store, layer: str, name: str, value: Any, **mor
         ('name = "x"\ntimed = true\nrepeats = 1\n[halving]\n[axes]\nbatch = [1]', "timed = true with [halving]"),
         ('name = "x"\n[halving]\n[axes]\nbatch = [1]', "repeats is 3 with [halving]"),
         ('name = "x"\nrepeats = 1\n[halving]\nmeasure = "mae"\n[axes]\nbatch = [1]', "mae, which is not known of a trial before its end"),
+        ('name = "x"\nrepeats = 1\n[halving]\n[search.ranges]\nlr = { low = 0.1, high = 1.0 }', "[halving] and [search] both say"),
         ('name = "x"\nmeasures = ["loss", "accuracy", "loss"]', "measures has loss twice"),
         ('name = "x"\n[axes]\nlr = [nan]', "finite numbers"),
         ('name = "x"\n[axes]\nlr = 3', "axes"),
