@@ -3,10 +3,13 @@ halving, or proposals of a search."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol, final
 
-from laminar.experiments.measures import measure_of
+import msgspec
+
+from laminar.experiments.measures import OF_CURVES, TO_TARGET, measure_of
 from laminar.experiments.order import Next, later_halving, left, left_halving, left_in_turn, rungs, standing
 from laminar.experiments.record import Description, Trial, Variant
 from laminar.experiments.spec import Sweep, goal_of
@@ -93,11 +96,11 @@ class Rungs:
 
     def _score(self, trial: Trial, until: int) -> float | None:
         """At the rung: one that went on is judged by what it was then, so that a resumed experiment decides as before."""
-        point = next((one for one in trial.curve if one.epoch == min(until, self._epochs[trial.variant])), None)
-        value = measure_of(trial, self._halving.measure)
-        if point is not None and self._halving.measure in ("accuracy", "loss"):
-            value = point.test_accuracy if self._halving.measure == "accuracy" else point.test_loss
-        return None if value is None else self._sign * value
+        measure = self._halving.measure
+        value = measure_of(_as_of(trial, min(until, self._epochs[trial.variant])), measure, self._description.target)
+        if value is None:
+            return -math.inf if measure in TO_TARGET else None  # who is not there yet comes after all that are
+        return self._sign * value
 
     def add(self, trial: Trial) -> None:
         self._trials.append(trial)
@@ -109,15 +112,28 @@ class Rungs:
         return self._variants[id]
 
 
+def _as_of(trial: Trial, epochs: int) -> Trial:
+    """The trial as it was after so many epochs. Figures that its curve does not have are those of its end."""
+    curve = tuple(one for one in trial.curve if one.epoch <= epochs)
+    if not curve or len(curve) == len(trial.curve):
+        return trial
+    then = {"accuracy": curve[-1].test_accuracy, "loss": curve[-1].test_loss}
+    metrics = {name: value for name, value in trial.metrics.items() if name not in OF_CURVES}
+    metrics |= {name: value for name, value in then.items() if value is not None}
+    return msgspec.structs.replace(trial, curve=curve, metrics=metrics, seconds=curve[-1].seconds)
+
+
 def _epochs(file: StackFile, layer: str) -> int:
     return next(one.train.epochs for one in file.spec.layer if one.name == layer)
 
 
-def agenda_of(description: Description, sweep: Sweep, file: StackFile, trials: Sequence[Trial], *, in_turn: bool = False) -> Agenda:
+def agenda_of(
+    description: Description, sweep: Sweep, file: StackFile, trials: Sequence[Trial], *, in_turn: bool = False, at_once: int = 1
+) -> Agenda:
     if sweep.search is not None:
         from laminar.experiments.search import Proposals  # brings optuna
 
-        return Proposals(description, sweep, trials)
+        return Proposals(description, sweep, trials, at_once)
     if sweep.halving is not None:
         return Rungs(description, sweep, file, trials)
     return Rounds(description, None if in_turn else sweep.order_seed, trials)

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from laminar.core.figures import many
 from laminar.experiments.axes import plain_name, told
 from laminar.experiments.fit import critical_batch, strong_scaling, weak_scaling
 from laminar.experiments.measures import measure_of
@@ -60,7 +61,7 @@ def _epochs(description: Description, trials: Sequence[Trial]) -> Extra:
         ours = statistics.median(seen) if seen else None
         rows.append((number + 1, ours, said.get("train_accuracy"), middle, least, most, statistics.median(spent), said.get("seconds")))
     columns = ("epoch", "in training", "published", "held out", "least", "most", "seconds", "published seconds")
-    return _extra("epochs", f"Accuracy and time, epoch by epoch: medians of {len(trials)} trials", columns, rows)
+    return _extra("epochs", f"Accuracy and time, epoch by epoch: medians of {many(len(trials), 'trial')}", columns, rows)
 
 
 def _known(points: Sequence[Point], name: str) -> list[float]:

@@ -38,6 +38,9 @@ MEASURES: Final[dict[str, Measure]] = {
     "staleness": Measure("steps by which gradients were late, on average", "", "less"),
     "layer_bytes": Measure("bytes the layer takes in the store", "B", "less"),
 }
+TO_TARGET: Final = ("time_to_target", "steps_to_target")
+OF_CURVES: Final = ("seconds_per_epoch", "accuracy", "loss", "train_accuracy", "train_loss", "overfit", "epochs", "steps")  # by epoch
+AT_RUNGS: Final = (*OF_CURVES, *TO_TARGET, "seconds", "wall", "bytes", "staleness")  # known of a trial that has not come to its end
 
 
 def measure_of(trial: Trial, name: str, target: float | None = None) -> float | None:
@@ -47,7 +50,7 @@ def measure_of(trial: Trial, name: str, target: float | None = None) -> float | 
     last = trial.curve[-1] if trial.curve else None
     if name == "seconds_per_epoch":
         return trial.metrics.get(name, trial.seconds / len(trial.curve) if trial.curve else None)
-    if name in ("time_to_target", "steps_to_target"):
+    if name in TO_TARGET:
         return None if target is None else _to_target(trial.curve, target, "seconds" if name == "time_to_target" else "step")
     if name in trial.metrics:
         return trial.metrics[name]

@@ -16,6 +16,8 @@ from typing import Final
 
 import msgspec
 
+from laminar.core.errors import LaminarError
+from laminar.core.figures import many
 from laminar.experiments.record import Description, Trial
 
 WARM_UP: Final = "warm-up"  # why a trial is not counted
@@ -111,6 +113,12 @@ def left_halving(
             break
         scored = [(score(known[id], until), place, id) for place, id in enumerate(alive) if known[id].outcome != "failed"]
         ranked = sorted(((value, -place, id) for value, place, id in scored if value is not None), reverse=True)
+        if scored and not ranked:
+            raise LaminarError(
+                "L016",
+                f"[halving]: after {many(until, 'epoch')} its measure is not known of any of {many(len(scored), 'trial')}: none can go on",
+                hint='measure = "loss" in [halving]: it is known of every trial',
+            )
         best = [id for _, _, id in ranked[: max(1, len(alive) // keep)]]
         alive = best + [id for _, _, id in scored if id == description.benchmark and id not in best]
     return []

@@ -86,7 +86,7 @@ def run(
         need_optuna()  # before anything is written: no experiment without trials is left behind
     with files.running(store, description.name):
         described = begin(store, description)
-        go = _Go(described, sweep, file, store, emit, on, clock, stack_of)
+        go = _Go(described, sweep, file, store, emit, on, clock, stack_of, at_once)
         return go.through(at_once, trainer)
 
 
@@ -136,11 +136,12 @@ class _Go:
         on: str | None,
         clock: Clock,
         stack_of: StackOf | None,
+        at_once: int,
     ) -> None:
         self._description, self._sweep, self._store = description, sweep, store
         self._emit, self._on, self._clock = emit, on, clock
         self.trials = files.read_trials(store, description.name)
-        self._agenda: Agenda = agenda_of(description, sweep, file, self.trials, in_turn=stack_of is not None)
+        self._agenda: Agenda = agenda_of(description, sweep, file, self.trials, in_turn=stack_of is not None, at_once=at_once)
         self._stack_of: StackOf = stack_of or (
             lambda variant, what: (
                 apply(file, description, variant, what.repeat, sweep.set, warm_up=what.warm_up),
@@ -182,7 +183,7 @@ class _Go:
     def _deadline(self) -> threading.Timer | None:
         """A budget of hours also ends the trial under way: it keeps a checkpoint."""
         hours = self._sweep.budget.hours
-        if hours is None:
+        if hours is None or hours * 3600 > threading.TIMEOUT_MAX:  # some centuries: no clock waits so long, and nobody else
             return None
         why = over_budget(Spent(seconds=hours * 3600, trials=0), hours=hours, trials=None)
         timer = threading.Timer(hours * 3600, self._leave, args=(why,))

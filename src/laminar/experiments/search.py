@@ -32,13 +32,16 @@ def need_optuna() -> Any:
 
 @final
 class Proposals:
-    """The stack as it stands first, then what is proposed, every one with all its repeats."""
+    """The stack as it stands first, then what is proposed, every one with all its repeats.
 
-    def __init__(self, description: Description, sweep: Sweep, trials: Sequence[Trial]) -> None:
+    `at_once`: trials side by side. So many are proposed ahead, by what is known then: nobody waits for another to end.
+    """
+
+    def __init__(self, description: Description, sweep: Sweep, trials: Sequence[Trial], at_once: int = 1) -> None:
         assert sweep.search is not None
         self._optuna = need_optuna()
         self._description, self._search, self._seed = description, sweep.search, sweep.order_seed
-        self._trials = list(trials)
+        self._trials, self._at_once = list(trials), max(1, at_once)
         self._variants = {one.id: one for one in description.variants}
         for one in trials:  # those that were proposed in other ranges are kept, and no part of this search
             if one.settings and _is_of(self._search, one.settings):
@@ -54,9 +57,9 @@ class Proposals:
         self._tell_known()
 
     def left(self) -> list[Next]:
-        """What was proposed and is not done; when that is all done, one more proposal."""
+        """What was proposed and is not done; when that is too little for all who train, one more proposal."""
         ahead = self._ahead()
-        if not ahead and self._unproposed():
+        while len(ahead) < self._at_once and self._unproposed():
             self._propose()
             ahead = self._ahead()
         return ahead

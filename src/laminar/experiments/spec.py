@@ -23,7 +23,7 @@ from msgspec import Meta
 from laminar.core.errors import LaminarError, docs
 from laminar.core.nearest import did_you_mean, nearest
 from laminar.core.toml_words import in_toml_words
-from laminar.experiments.measures import MEASURES
+from laminar.experiments.measures import AT_RUNGS, MEASURES, TO_TARGET
 from laminar.experiments.record import Statement
 from laminar.experiments.statement_arguments import check_rule
 from laminar.stack.locate import line_of
@@ -201,7 +201,7 @@ def checked(sweep: Sweep, where: str = "the sweep") -> Sweep:
             )
     if not sweep.measures:
         raise refuse("measures is empty", f"measures = {list(DEFAULT_MEASURES)}")
-    if {"time_to_target", "steps_to_target"} & set(wanted) and sweep.target is None:
+    if set(TO_TARGET) & set(wanted) and sweep.target is None:
         raise refuse("time to a target is measured, but there is no target", "target = 0.95")
     if sweep.target is not None and not 0 < sweep.target <= 1:
         raise refuse(f"target is {sweep.target}, but must be an accuracy: above 0 and at most 1", "target = 0.95")
@@ -210,10 +210,19 @@ def checked(sweep: Sweep, where: str = "the sweep") -> Sweep:
         raise refuse(f"{' and '.join(ways)} both say what varies", "keep one of them")
     if sweep.search is not None and not sweep.search.ranges:
         raise refuse("[search.ranges] is empty, so there is nothing to search in", "lr = { low = 0.0001, high = 0.1, log = true }")
+    if sweep.halving is not None and sweep.search is not None:
+        raise refuse("[halving] and [search] both say which trials come next, and only the search would be heard", "keep one of them")
     if sweep.halving is not None and sweep.timed:
         raise refuse("timed = true with [halving], whose trials stop and go on", "remove one of them")
     if sweep.halving is not None and sweep.repeats > 1:
         raise refuse(f"repeats is {sweep.repeats} with [halving], which trains each variant once", "repeats = 1")
+    if sweep.halving is not None and sweep.halving.measure not in AT_RUNGS:
+        raise refuse(
+            f"halving goes by {sweep.halving.measure}, which is not known of a trial before its end",
+            'measure = "loss", or another of ' + ", ".join(AT_RUNGS),
+        )
+    if doubled := next((one for i, one in enumerate(sweep.measures) if one in sweep.measures[:i]), None):
+        raise refuse(f"measures has {doubled} twice", "remove one of them")
     for statement in sweep.statement:
         check_rule(statement)
     for name, values in sweep.axes.items():

@@ -12,19 +12,19 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from laminar.core.figures import many, number
+from laminar.experiments.extras import line_of
 from laminar.experiments.intervals import ENOUGH, compare, of_median, ratio
-from laminar.experiments.measures import measure_of
+from laminar.experiments.measures import TO_TARGET, measure_of
 from laminar.experiments.record import Description, Statement, Trial, Variant
 from laminar.experiments.results import Judged
 from laminar.experiments.statement_arguments import wrong_with
 
 Outcome = Literal["confirmed", "refuted", "not shown"]
-TO_TARGET: Final = ("time_to_target", "steps_to_target")
 
 
 @dataclass(frozen=True)
@@ -112,28 +112,46 @@ def _monotone(evidence: Evidence, given: Mapping[str, Any]) -> tuple[Outcome, st
     """`measure` rises (or falls) along `axis`: every step goes that way, and the ends differ by more than noise."""
     axis, measure, direction = given["axis"], given.get("measure", "seconds"), given.get("direction", "rising")
     some = [one for one in evidence.having(given.get("where")) if axis in one.settings and evidence.values(one, measure)]
-    order = {value: place for place, value in enumerate(next((a.values for a in evidence.description.axes if a.name == axis), ()))}
-    some.sort(key=lambda one: _place(one.settings[axis], order))
-    if len(some) < 2:
+    written = next((a.values for a in evidence.description.axes if a.name == axis), ())
+    some.sort(key=lambda one: _place(one.settings[axis], written))
+    lines = [line for line in _lines(evidence, some, axis) if len(line) > 1]
+    if not lines:
         return "not shown", f"{measure} is known of fewer than two values of {axis}", {}
     wanted: Literal["more", "less"] = "more" if direction == "rising" else "less"
+    found = [_along([evidence.values(one, measure) for one in line], wanted) for line in lines]
+    numbers = {one.label: statistics.median(evidence.values(one, measure)) for line in lines for one in line}
+    words = "; ".join(", ".join(f"{one.label} {number(numbers[one.label])}" for one in line) for line in lines)
+    verdict: Outcome = "refuted" if "refuted" in found else "not shown" if "not shown" in found else "confirmed"
+    return verdict, f"{measure}: {words}", numbers
+
+
+def _lines(evidence: Evidence, some: Sequence[Variant], axis: str) -> list[list[Variant]]:
+    """One line, unless variants share a value of the axis: then those belong together that differ along it alone."""
+    values = [one.settings[axis] for one in some]
+    if all(value not in values[:i] for i, value in enumerate(values)):
+        return [list(some)]
+    found: dict[str, list[Variant]] = {}
+    for one in some:
+        found.setdefault(line_of(one, evidence.description.axes, axis), []).append(one)
+    return list(found.values())
+
+
+def _along(values: Sequence[list[float]], wanted: Literal["more", "less"]) -> Outcome:
     other: Literal["more", "less"] = "less" if wanted == "more" else "more"
-    values = [evidence.values(one, measure) for one in some]
     medians = [statistics.median(one) for one in values]
-    words = f"{measure}: " + ", ".join(f"{one.label} {number(median)}" for one, median in zip(some, medians, strict=True))
-    numbers = {one.label: median for one, median in zip(some, medians, strict=True)}
     steps = [compare(after, before) for before, after in itertools.pairwise(values)]
     ends = compare(values[-1], values[0])
-    signs = [(after > before) == (wanted == "more") for before, after in itertools.pairwise(medians)]
+    signs = [after > before if wanted == "more" else after < before for before, after in itertools.pairwise(medians)]
     if other in steps or ends == other:
-        return "refuted", words, numbers
-    return ("confirmed" if all(signs) and ends == wanted else "not shown"), words, numbers
+        return "refuted"
+    return "confirmed" if all(signs) and ends == wanted else "not shown"
 
 
-def _place(value: Any, order: Mapping[Any, int]) -> tuple[int, float]:
+def _place(value: Any, written: Sequence[Any]) -> tuple[int, float]:
+    """Numbers by their size, other values (names, lists, tables) as they were written."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return 0, float(value)
-    return 1, float(next((place for known, place in order.items() if known == value), 0))
+    return 1, float(written.index(value) if value in written else 0)
 
 
 def _bound(wanted: Literal["at least", "at most"]) -> Rule:

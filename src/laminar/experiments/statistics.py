@@ -18,7 +18,7 @@ from laminar.experiments.extras import extras
 from laminar.experiments.intervals import LEVEL, Interval, compare, difference, of_median, ratio
 from laminar.experiments.measures import MEASURES, measure_of
 from laminar.experiments.order import WARM_UP, standing
-from laminar.experiments.record import Description, Trial, Variant
+from laminar.experiments.record import Axis, Description, Trial, Variant
 from laminar.experiments.results import Failure, Figure, Judged, Row, Summary, Verdict
 from laminar.experiments.statements import Evidence, judge
 
@@ -204,10 +204,20 @@ def _quartiles(values: list[float]) -> tuple[float, float]:
     return low, high
 
 
+def _is_below(axis: Axis, description: Description) -> bool:
+    """It changes another layer than the one that repeats train anew."""
+    return len(axis.values) > 1 and axis.path.startswith("layer.") and not axis.path.startswith(f"layer.{description.layer}.")
+
+
 def _notes(description: Description, trials: Sequence[Trial], rows: Sequence[Row], measures: Sequence[str], dropped: int) -> list[str]:
     found = []
     if dropped:
         found.append(f"{many(dropped, 'trial')} of variants that the sweep no longer has: kept, and left out here")
+    if below := [one.name for one in description.axes if _is_below(one, description)] if description.repeats > 1 else []:
+        found.append(
+            f"{', '.join(below)}: what is below {description.layer} is trained once for each value, and repeats differ in "
+            f"{description.layer} alone: what another seed below would change is in no interval"
+        )
     if busy := sum(row.busy for row in rows):
         found.append(f"{many(busy, 'counted trial')} ran while others took more than {BUSY:.0%} of a core: take their times with care")
     if again := sum(row.not_counted for row in rows):

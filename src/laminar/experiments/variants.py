@@ -137,7 +137,11 @@ def describe(
     layer = layer_of(sweep, file)
     axes = axes_of(sweep, file, layer)
     for name in sweep.set:
-        path_of(name, file, layer)
+        path = path_of(name, file, layer)
+        if axis := next((one for one in axes if sweep.axes and one.path == path and plain_name(one.name) == plain_name(name)), None):
+            raise LaminarError(
+                "L016", f"set and axes both say '{axis.name}', and only the axis would be heard", hint=f"remove {name} from one of them"
+            )
     variants = variants_of(sweep, axes)
     by_id: dict[str, Variant] = {}
     for variant in variants:

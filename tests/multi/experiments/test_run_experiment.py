@@ -266,6 +266,50 @@ def test_progress_knows_of_rungs_and_proposals_to_come(lab: Lab) -> None:
     assert (done, set(of)) == (list(range(9)), {8})  # the stack as it stands, and three more, twice each
 
 
+def test_halving_by_any_measure_decides_a_rung_once(lab: Lab) -> None:
+    """Who goes on is not judged anew by what became of it: here training accuracy falls from the second epoch on."""
+
+    class Falling(Quick):
+        def ask(self, asked: Any, emit: Any, *, on_ready: Any = None) -> Any:
+            answer = super().ask(asked, emit)
+            for said in answer.values():
+                rate = said["metrics"]["accuracy"]
+                said["curve"] = [one | {"accuracy": rate if one["epoch"] == 1 else 0.0} for one in said["curve"]]
+            return answer
+
+    given: dict[str, Any] = {"axes": {"lr": [0.1, 0.2, 0.3]}, "benchmark": {"lr": 0.3}, "set": {"epochs": 9}}
+    trials = lab.run(trainer=Falling, halving=Halving(measure="train_accuracy", keep=3), **given)
+    assert sorted(len(one.curve) for one in trials) == [1, 1, 1, 3, 9]
+    late = Halving(measure="steps_to_target", keep=3)
+    trials = lab.run(trainer=Falling, name="late", halving=late, target=0.99, **given)  # nobody is there in time: all are as good
+    assert sorted(len(one.curve) for one in trials)[:4] == [1, 1, 1, 3]
+    with pytest.raises(LaminarError, match="known of any of 3 trials") as raised:
+        lab.run(trainer=Falling, name="unknown", halving=Halving(measure="train_loss", keep=3), **given)
+    assert raised.value.code == "L016"
+
+
+def test_a_search_proposes_as_many_as_are_trained_at_once(lab: Lab) -> None:
+    pytest.importorskip("optuna")
+    together = threading.Barrier(3, timeout=60)  # breaks where one waits for another to end
+
+    class Together(Quick):
+        def ask(self, asked: Any, emit: Any, *, on_ready: Any = None) -> Any:
+            together.wait()
+            return super().ask(asked, emit)
+
+    search = Search(ranges={"lr": Range(low=0.1, high=0.9)}, trials=5)
+    trials = lab.run(trainer=Together, at_once=3, search=search)
+    assert len({one.variant for one in trials}) == len(trials) == 6
+
+
+@pytest.mark.parametrize("hours", [1e12, float("inf")])
+def test_a_budget_of_centuries_is_none(lab: Lab, hours: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", said.append)
+    assert len(lab.run(trainer=Quick, axes={"lr": [0.1]}, budget=Budget(hours=hours))) == 1
+    assert not said
+
+
 def test_an_argument_that_the_model_does_not_take_names_the_axis(lab: Lab) -> None:
     (failed,) = lab.run(axes={"neurons": [8]})
     assert (failed.outcome, failed.error["code"]) == ("failed", "L202")

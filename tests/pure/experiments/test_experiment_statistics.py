@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from laminar.experiments.measures import MEASURES, measure_of
-from laminar.experiments.record import Published, Statement
+from laminar.experiments.record import Axis, Published, Statement
 from laminar.experiments.statement_arguments import ARGUMENTS, check_rule
 from laminar.experiments.statements import RULES
 from laminar.experiments.statistics import summary
@@ -55,6 +55,13 @@ def test_warm_ups_busy_and_failed_trials_are_not_counted() -> None:
     assert [(one.code, one.repeat) for one in found.failures] == [("L601", 1)]
     assert [note.partition(" ran ")[0] for note in found.notes] == ["1 counted trial", "1 trial"]
     assert found.rows[1].figures["seconds"].verdict == "too few repeats"
+
+
+@pytest.mark.parametrize(("layer", "told"), [("strokes", True), ("head", False)])
+def test_seeds_below_are_in_no_interval(layer: str, told: bool) -> None:
+    axis = Axis(name=f"layer.{layer}.train.epochs", values=(1, 2), path=f"layer.{layer}.train.epochs")
+    notes = summary(msgspec.structs.replace(description(), axes=(axis,)), []).notes
+    assert any("trained once for each value" in one for one in notes) is told
 
 
 def test_an_experiment_without_trials_is_summed_up_too() -> None:
@@ -120,6 +127,8 @@ MORE = [*SAME, 10.2]
         ("monotone", {"axis": "workers"}, (SLOW, SAME, FAST), "refuted"),
         ("monotone", {"axis": "workers"}, (SAME, SAME, SAME), "not shown"),
         ("monotone", {"axis": "workers"}, (SAME,), "not shown"),
+        ("monotone", {"axis": "workers"}, (FAST, SAME, SAME), "not shown"),  # no step at all is none that goes up
+        ("monotone", {"axis": "workers", "direction": "falling"}, (SLOW, SAME, SAME), "not shown"),  # nor one that goes down
         ("at_least", {"measure": "seconds", "value": 9.0, "variant": {"workers": 1}}, (MORE,), "confirmed"),
         ("at_least", {"measure": "seconds", "value": 9.0, "variant": {"workers": 1}}, (SAME,), "not shown"),  # at 87 %
         ("at_least", {"measure": "seconds", "value": 11.0, "variant": {"workers": 1}}, (MORE,), "refuted"),
@@ -136,6 +145,38 @@ MORE = [*SAME, 10.2]
 )
 def test_statements(rule: str, arguments: dict[str, object], seconds: tuple[list[float], ...], verdict: str) -> None:
     assert judged(rule, arguments, *seconds) == verdict
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict"),
+    [
+        ((FAST, SLOW, SAME, [x + 9 for x in SLOW]), "confirmed"),  # with either batch; that batches differ says nothing about workers
+        ((FAST, SLOW, SAME, SLOW), "not shown"),
+        ((SAME, SLOW, FAST, [x + 9 for x in SLOW]), "refuted"),
+    ],
+)
+def test_steps_along_an_axis_are_between_variants_that_differ_in_nothing_else(seconds: tuple[list[float], ...], verdict: str) -> None:
+    statement = Statement(text="", rule="monotone", arguments={"axis": "workers"})
+    described = description({"workers": [1, 2], "batch": [32, 64]}, statements=(statement,))
+    trials = [
+        trial(variant.id, repeat, seconds=value)
+        for variant, values in zip(described.variants, seconds, strict=True)
+        for repeat, value in enumerate(values)
+    ]
+    (found,) = summary(described, trials).statements
+    assert found.verdict == verdict
+
+
+def test_values_that_are_lists_or_tables_come_in_the_order_in_which_they_are_written() -> None:
+    statement = Statement(text="", rule="monotone", arguments={"axis": "strategy"})
+    described = description({"strategy": [{"kind": "sync", "workers": 2}, ["no", "number"], "solo"]}, statements=(statement,))
+    trials = [
+        trial(variant.id, repeat, seconds=value)
+        for variant, values in zip(described.variants, (FAST, SAME, SLOW), strict=True)
+        for repeat, value in enumerate(values)
+    ]
+    (found,) = summary(described, trials).statements
+    assert found.verdict == "confirmed"
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,9 @@ def only(file: StackFile, store: Store, layer: str, name: str, value: Any, **mor
         ('name = "x"\n[axes]\nbatch = [1]\n[[variant]]\nsettings = { batch = 2 }', "both say what varies"),
         ('name = "x"\ntimed = true\nrepeats = 1\n[halving]\n[axes]\nbatch = [1]', "timed = true with [halving]"),
         ('name = "x"\n[halving]\n[axes]\nbatch = [1]', "repeats is 3 with [halving]"),
+        ('name = "x"\nrepeats = 1\n[halving]\nmeasure = "mae"\n[axes]\nbatch = [1]', "mae, which is not known of a trial before its end"),
+        ('name = "x"\nrepeats = 1\n[halving]\n[search.ranges]\nlr = { low = 0.1, high = 1.0 }', "[halving] and [search] both say"),
+        ('name = "x"\nmeasures = ["loss", "accuracy", "loss"]', "measures has loss twice"),
         ('name = "x"\n[axes]\nlr = [nan]', "finite numbers"),
         ('name = "x"\n[axes]\nlr = 3', "axes"),
         ('name = "x"\n[search.ranges]\nlr = { low = 2, high = 1 }', "low must be below high"),
@@ -212,6 +215,13 @@ def test_axes_that_cannot_be(file: StackFile, store: Store, axes: dict[str, list
     assert said in caught.value.message
     assert caught.value.code == code
     assert caught.value.hint
+
+
+def test_what_varies_is_not_set_for_all(file: StackFile, store: Store) -> None:
+    with pytest.raises(LaminarError, match="set and axes both say 'learning_rate'"):
+        described(file, store, axes={"learning_rate": [0.1, 0.2]}, set={"lr": 0.5})
+    one = VariantSpec(settings={"lr": 0.1})
+    assert described(file, store, variant=[one, VariantSpec(settings={"batch": 8})], set={"lr": 0.5}).variants  # the first says it itself
 
 
 def test_single_variants_may_name_a_setting_in_two_ways(file: StackFile, store: Store) -> None:
