@@ -184,7 +184,33 @@ def parse_sweep(text: str, path: Path) -> Sweep:
         sweep = msgspec.convert(raw, Sweep)
     except msgspec.ValidationError as error:
         raise _explained(error, text, path) from None
-    return checked(sweep, path.name)
+    sweep = checked(sweep, path.name)
+    if sweep.search is None:  # whose variants are not known yet
+        for statement in sweep.statement:
+            _check_speaks_of(statement, sweep, path.name)
+    return sweep
+
+
+def _check_speaks_of(statement: Statement, sweep: Sweep, where: str) -> None:
+    """L016 for an axis or a variant that there will not be: after hours of trials the statement would be "not shown"."""
+    values = {name: list(given.values if isinstance(given, AxisSpec) else given) for name, given in sweep.axes.items()}
+    for one in sweep.variant:
+        for name, value in one.settings.items():
+            values.setdefault(name, []).append(value)
+    tables = {name: dict(statement.arguments[name]) for name in ("variant", "than", "where") if name in statement.arguments}
+    axis = statement.arguments.get("axis")
+    for name in (*([axis] if axis is not None else []), *(name for table in tables.values() for name in table)):
+        if name not in values:
+            said = f"{where}: statement: '{name}' does not vary; {did_you_mean(name, values)}"
+            raise LaminarError("L016", said, hint="what varies: " + ", ".join(values))
+    for argument, table in tables.items():
+        made = [one.settings for one in sweep.variant]
+        for name, value in table.items():
+            if value not in values[name]:
+                said = f"{where}: statement: {argument} has {name} = {value!r}, which is none of the values {values[name]}"
+                raise LaminarError("L016", said, hint=f"{argument} = {{ {name} = {values[name][0]!r} }}")
+        if made and not any(all(one.get(name) == value for name, value in table.items()) for one in made):
+            raise LaminarError("L016", f"{where}: statement: no variant has {table}", hint="name the settings of one that is there")
 
 
 def checked(sweep: Sweep, where: str = "the sweep") -> Sweep:

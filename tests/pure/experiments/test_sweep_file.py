@@ -43,6 +43,8 @@ data = "odd"
 train = { epochs = 2, strategy = "downpour" }
 """
 
+TOLD = 'name = "x"\n[axes]\nbatch = [1, 2]\n[[statement]]\ntext = "t"\nrule = "{}"\narguments = {{ {} }}'
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
@@ -103,6 +105,17 @@ def only(file: StackFile, store: Store, layer: str, name: str, value: Any, **mor
         (
             'name = "x"\n[[statement]]\ntext = "t"\nrule = "monoton"\n[axes]\nbatch=[1]',
             "there is no rule 'monoton'; did you mean 'monotone'?",
+        ),
+        (TOLD.format("monotone", 'axis = "bach"'), "'bach' does not vary; did you mean 'batch'?"),
+        (TOLD.format("more_than", "variant = { bacth = 1 }"), "'bacth' does not vary; did you mean 'batch'?"),
+        (
+            TOLD.format("more_than", "variant = { batch = 2 }, than = { batch = 99 }"),
+            "than has batch = 99, which is none of the values [1, 2]",
+        ),
+        (
+            'name = "x"\n[[variant]]\nsettings = { batch = 1, lr = 0.1 }\n[[variant]]\nsettings = { batch = 2, lr = 0.2 }\n'
+            '[[statement]]\ntext = "t"\nrule = "more_than"\narguments = { variant = { batch = 1, lr = 0.2 } }',
+            "no variant has {'batch': 1, 'lr': 0.2}",
         ),
     ],
 )
