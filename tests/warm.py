@@ -15,6 +15,7 @@ nursery forks one that forks another and leaves, so that the caller is the paren
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import fcntl
@@ -206,7 +207,14 @@ def _first() -> Nursery:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         process = subprocess.Popen(words, cwd=Path(__file__).parents[1], pass_fds=[there.fileno()], env=environment)
     KNOWN.append(process)
+    atexit.register(_leave, here, process)
     return Nursery(here)
+
+
+def _leave(line: socket.socket, nursery: subprocess.Popen[bytes]) -> None:
+    """The nursery ends when nobody is left to ask."""
+    line.close()
+    nursery.wait()
 
 
 def ended(pid: int) -> bool:
