@@ -204,6 +204,14 @@ def test_a_task_is_as_large_as_its_node_is_fast(speed: float, steps: int) -> Non
     assert check is not None and (check.task, check.steps) == (task.task, steps)  # whoever checks it does as much
 
 
+@pytest.mark.parametrize(("speed", "steps"), [(8.0, 7), (0.01, 1), (9.2, 8), (0.0, 8)])
+def test_a_node_that_is_too_slow_for_its_round_gets_a_smaller_task(speed: float, steps: int) -> None:
+    made = crowd(local_steps=8, deadline=60.0, lease=600.0)  # batches of 32 samples, in half of the round
+    made.hall.ask(made.ids[0], Ask(want=0, speed=speed))
+    task = made.take(0)
+    assert task is not None and task.steps == steps
+
+
 @pytest.mark.parametrize("mode", ["rounds", "async"])
 def test_a_run_that_was_stopped_goes_on_when_it_is_begun_again(mode: str) -> None:
     from laminar.grid.server import commands

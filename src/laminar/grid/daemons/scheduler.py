@@ -171,10 +171,12 @@ class Scheduler:
 
     @staticmethod
     def _fit(tx: Tx, run: Run, node: Node, one: Waiting) -> None:
-        """A task is as large as its first node is fast; whoever does it again does as much."""
+        """A task is as large as its first node is fast; whoever does it again does as much. If it is not said how long a task should take,
+        a slow node gets what it can do while its round, or its lease, lasts, with as much time again for everything else."""
         how = run.settings.grid
-        if how.task_seconds is not None and node.speed > 0:
-            steps = int(node.speed * how.task_seconds / run.settings.recipe.batch)
+        if node.speed > 0:
+            seconds = min(how.deadline, how.lease) / 2 if how.task_seconds is None else how.task_seconds
+            steps = int(node.speed * seconds / run.settings.recipe.batch)
             if steps < how.local_steps:
                 tasks.change(tx, one.task, steps=max(1, min(steps, tasks.task(tx, one.task).steps)))
 
