@@ -48,6 +48,14 @@ class EventLog:
             pending, self._pending = self._pending, []
             self._file.write("".join([self._encode(event) + "\n" for event in pending]).encode())
 
+    def end_line(self) -> None:
+        """What a killed writer has left half-written becomes a line of its own, which readers pass over."""
+        size = self.path.stat().st_size
+        with open(self.path, "rb") as file:
+            file.seek(max(0, size - 1))
+            if file.read(1) not in (b"", b"\n"):
+                self._file.write(b"\n")
+
     def show(self) -> None:
         """Let others read what was told so far."""
         self._write()

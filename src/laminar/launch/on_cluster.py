@@ -23,7 +23,7 @@ from laminar.launch.switchboard import STARTING
 from laminar.parallel.forked import Nursery
 from laminar.train.recipe import Recipe
 from laminar.train.splitting import SplitStrategy
-from laminar.train.strategies import AnyStrategy, ManySpec, Sync, for_unlike_machines, strategy
+from laminar.train.strategies import AnyStrategy, ManySpec, Sync, carried_out, for_unlike_machines
 
 if TYPE_CHECKING:
     from laminar.stack.open_job import Description
@@ -47,14 +47,14 @@ class OnCluster:
     def soon(self, recipe: Recipe) -> None:
         """A layer of this recipe is going to be trained."""
         if self._staff is None and self._asking is None and self._launcher.fixed is None:
-            agents, together = self._made_for = self._wanted(strategy(recipe.strategy))
+            agents, together = self._made_for = self._wanted(carried_out(recipe.strategy))
             made = ClusterStaff(self._launcher, agents, together=together, starting=self._starting, nursery=self._of_our_own())
             self._asking = _Asking(made)
 
     def __call__(self, job: Job, description: Description, emit: Emit) -> Trained:
         from laminar.parallel.run import run  # here, because it brings torch: a build that reuses all needs none
 
-        how = strategy(job.recipe.strategy)
+        how = carried_out(job.recipe.strategy)
         wanted = self._wanted(how)
         staff = self._for(*wanted)
         description, count = self._on_these_machines(job, description, staff, wanted[0])
@@ -75,7 +75,7 @@ class OnCluster:
     @staticmethod
     def _on_these_machines(job: Job, description: Description, staff: ClusterStaff, agents: int) -> tuple[Description, int]:
         """Several machines may differ in speed: shares are measured where nothing else was said. Also how many workers are there."""
-        how = strategy(job.recipe.strategy)
+        how = carried_out(job.recipe.strategy)
         count = staff.room(how.workers, how.fewest if isinstance(how, ManySpec) and how.elastic else None)
         if agents > how.workers:
             staff.room(agents, count)  # that of an evaluator, which can also do without

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
 from laminar.parallel.apart.chief import run_apart
@@ -14,21 +16,25 @@ from laminar.train.job import Job, Trained
 from laminar.train.loop import train
 from laminar.train.on_grid import Grid
 from laminar.train.splitting import Branches, Mesh, Pipeline
-from laminar.train.strategies import Averaging, Downpour, Quorum, Sync, strategy
+from laminar.train.strategies import Averaging, Downpour, Quorum, Sync, carried_out, strategy
 
 
 def run(job: Job, description: Description, emit: Emit, staff: Staff | None = None) -> Trained:
     """Train `job.model` in place by its recipe's strategy; on other machines where there is a staff for that."""
-    match strategy(job.recipe.strategy):
-        case Downpour() as how:  # also with one worker: its servers' steps are not those of one process
+    how = carried_out(job.recipe.strategy)
+    if how != strategy(job.recipe.strategy):
+        job.recipe = msgspec.structs.replace(job.recipe, strategy=how)
+        description = description.with_recipe(job.recipe)  # workers read it there
+    match how:
+        case Downpour():  # also with one worker: its servers' steps are not those of one process
             return run_apart(job, how, description, emit, staff)
-        case Sync() as how if how.workers > 1 or staff is not None or how.evaluator:
+        case Sync() if how.workers > 1 or staff is not None or how.evaluator:
             return run_sync(job, how, description, emit, staff)
-        case Mesh() as how if how.workers > 1 or staff is not None:
+        case Mesh() if how.workers > 1 or staff is not None:
             return run_mesh(job, how, description, emit, staff)
-        case Pipeline() | Branches() as how if how.workers > 1 or staff is not None:
+        case Pipeline() | Branches() if how.workers > 1 or staff is not None:
             return run_staged(job, how, description, emit, staff)
-        case Averaging() | Quorum() as how if how.workers > 1 or staff is not None or how.evaluator:
+        case Averaging() | Quorum():
             return run_apart(job, how, description, emit, staff)
         case Grid():
             raise LaminarError("L501", "it is to be trained on a grid, and none was named", hint="laminar build --on grid://HOST:8787")

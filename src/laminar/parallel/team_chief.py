@@ -6,6 +6,7 @@ other at every step: sync/, split/.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -19,7 +20,7 @@ from typing import Any, Final, final
 import torch
 
 from laminar.core.errors import LaminarError
-from laminar.core.events import Emit
+from laminar.core.events import Emit, EventLog
 from laminar.core.figures import many
 from laminar.parallel.crew import CALLED_OFF, GRACE, Crew, Said, Staff
 from laminar.parallel.evaluation.hire import ROLE, Hire
@@ -27,8 +28,9 @@ from laminar.parallel.sync.links import Link
 from laminar.parallel.wire.addresses import lines_folder
 from laminar.stack.open_job import Description
 from laminar.train import checkpoint
+from laminar.train.history import EVENTS, add_notes, notes_in
 from laminar.train.job import Job, Trained
-from laminar.train.snapshot import changing
+from laminar.train.snapshot import belongs, changing
 
 
 @dataclass(frozen=True)
@@ -53,42 +55,66 @@ DEATHS: Final = 20
 
 def run_team(job: Job, ways: Ways, description: Description, emit: Emit, staff: Staff | None = None) -> Trained:
     size = ways.workers
-    notes: list[str] = []
-    remarks: list[str] = []  # of what harmed nobody
+    losses: list[str] = []
+    notes = _Notes(job, emit)
     while True:
         if staff is not None:
-            room = staff.room(size, 1 if notes and ways.doubles else ways.fewest if ways.waits or notes else None)
+            room = staff.room(size, 1 if losses and ways.doubles else ways.fewest if ways.waits or losses else None)
             size = size if ways.doubles else room
-        ended = _Attempt(job, ways, size, description, emit, staff, remarks).run()
+        try:
+            ended = _Attempt(job, ways, size, description, emit, staff, notes).run()
+        finally:
+            notes.write_down()
         if isinstance(ended, Trained):
-            ended.notes[:0] = [*notes, *remarks]
+            ended.notes[:] = dict.fromkeys([*notes.all, *ended.notes])
             _take_over(job)
             return ended
         after = checkpoint.newest(job.folder)[0]
         step = after.state["progress"]["step"] if after is not None else 0
         if ways.shrinks:
             size -= 1
-        notes.append(f"{ended}; training went on from step {step} with {size} worker{'' if size == 1 else 's'}")
-        emit({"event": "note", "layer": job.name, "why": notes[-1]})
-        if size < ways.fewest or len(notes) > ways.losses:
+        losses.append(f"{ended}; training went on from step {step} with {size} worker{'' if size == 1 else 's'}")
+        notes.add(losses[-1])
+        notes.write_down()
+        if size < ways.fewest or len(losses) > ways.losses:
             left = (
                 f"{many(size, 'worker')} of the {ways.fewest} that are needed {'is' if size == 1 else 'are'} left"
                 if 0 < size < ways.fewest
-                else f"a worker was lost {len(notes)} times"
+                else f"a worker was lost {len(losses)} times"
                 if size
                 else "no worker is left"
             )
-            raise LaminarError("L608", f"{left}: {'; '.join(notes[-3:])}", hint="look at the machine's log, then laminar build again")
+            raise LaminarError("L608", f"{left}: {'; '.join(losses[-3:])}", hint="look at the machine's log, then laminar build again")
+
+
+@final
+class _Notes:
+    """Notes of the chief. The history is member 0's, who is told of them, and writes down again those that it has cut off."""
+
+    def __init__(self, job: Job, emit: Emit) -> None:
+        self._job, self._emit = job, emit
+        saved, _ = checkpoint.newest(job.folder)
+        goes_on = saved is not None and belongs(saved, job)
+        self.all = notes_in(job.folder / EVENTS) if goes_on else []  # also those of the build that began it, for the layer
+
+    def add(self, why: str) -> None:
+        self.all.append(why)
+        self._emit({"event": "note", "layer": self._job.name, "why": why})
+
+    def write_down(self) -> None:
+        """While no member has the file open. Where it cannot be written, the layer still gets them."""
+        if self.all:
+            with contextlib.suppress(OSError), EventLog(self._job.folder / EVENTS) as log:
+                log.end_line()
+                add_notes(log, self.all, self._job.clock.now())
 
 
 @final
 class _Attempt:
     """One team until it is done, or someone died, stalled or was told to leave."""
 
-    def __init__(
-        self, job: Job, ways: Ways, size: int, description: Description, emit: Emit, staff: Staff | None, remarks: list[str]
-    ) -> None:
-        self._job, self._ways, self._size, self._emit, self._staff, self._remarks = job, ways, size, emit, staff, remarks
+    def __init__(self, job: Job, ways: Ways, size: int, description: Description, emit: Emit, staff: Staff | None, notes: _Notes) -> None:
+        self._job, self._ways, self._size, self._emit, self._staff, self._notes = job, ways, size, emit, staff, notes
         self._threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // size)
         self._told = description.to_json()
         self._lost: str | None = None  # who, and how it ended
@@ -103,7 +129,7 @@ class _Attempt:
             link = self._ways.lay(self._size)
             held.callback(link.close)
             brief = {"job": self._told, "size": self._size, "link": link.told, "timeout": self._ways.timeout, "threads": self._threads}
-            brief |= self._ways.told
+            brief |= {**self._ways.told, "notes": list(self._notes.all)}
             crew = held.enter_context(Crew(threads=self._threads, staff=self._staff))
             hire = self._hire(crew, brief, held) if self._ways.evaluator else None
             for rank in range(self._size):
@@ -136,11 +162,7 @@ class _Attempt:
             held.callback(shutil.rmtree, short, ignore_errors=True)
             brief["desk"]["address"] = f"unix:{short / 'desk'}"
         token, who = brief["desk"]["token"], "the workers test by themselves"
-        return Hire(crew, self._told, token, self._threads, self._remark, self._job.clock, who)
-
-    def _remark(self, why: str) -> None:
-        self._remarks.append(why)
-        self._emit({"event": "note", "layer": self._job.name, "why": why})
+        return Hire(crew, self._told, token, self._threads, self._notes.add, self._job.clock, who)
 
     def _hear(self, said: Said, crew: Crew, link: Link, hire: Hire | None) -> None:
         member = said.member

@@ -48,6 +48,7 @@ def be_member(join: Callable[[Job, dict[str, Any], int], T], after: Callable[[T]
         job.team = team
         own = {"role": "worker", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}
         job.announce = [json.loads(one) for one in team.gather(json.dumps(own).encode())]
+        job.earlier = told["notes"]
         trained = train(job, nowhere if rank else brief.say)
         if after is not None and (event := after(team)) is not None:
             brief.say(event)

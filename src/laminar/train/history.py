@@ -19,12 +19,13 @@ of a team with `team`: workers, steps_per_second, samples_per_second, bytes (so 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, final
 
 from laminar.core.clock import SYSTEM, Clock
-from laminar.core.events import Emit, EventLog
+from laminar.core.events import Emit, EventLog, read
 from laminar.train.tensorboard import Board, Point
 
 EVENTS = "events.jsonl"
@@ -59,6 +60,10 @@ class History:
         self._log.show()
         self._emit({"layer": self.name, **record})
 
+    def recall(self, notes: Iterable[str]) -> None:
+        """Of earlier attempts: listeners have heard them, and the file may have lost them with the events after the checkpoint."""
+        add_notes(self._log, notes, self._now())
+
     def epoch(self, *, step: int, train: dict[str, float], test: dict[str, float], **fields: Any) -> None:
         self.tell("epoch", step=step, train=train, test=test, **fields)
         curves = {f"train/{name}": value for name, value in train.items()} | {f"test/{name}": value for name, value in test.items()}
@@ -89,6 +94,8 @@ class Untold:
 
     def tell(self, event: str, **fields: Any) -> None: ...
 
+    def recall(self, notes: Iterable[str]) -> None: ...
+
     def epoch(self, **fields: Any) -> None: ...
 
     def flush(self) -> int:
@@ -98,3 +105,17 @@ class Untold:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None: ...
+
+
+def notes_in(path: Path) -> list[str]:
+    return [str(event.get("why", "")) for event in read(path) if event.get("event") == "note"] if path.exists() else []
+
+
+def add_notes(log: EventLog, notes: Iterable[str], now: float) -> None:
+    """Those that are not in it yet."""
+    log.show()
+    known = set(notes_in(log.path))
+    for why in notes:
+        if why not in known:
+            log({"event": "note", "why": why, "t": now})
+    log.show()

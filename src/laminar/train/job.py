@@ -49,6 +49,7 @@ class Job:
     tensorboard: bool = True  # write TensorBoard files where the library is installed
     clock: Clock = SYSTEM
     announce: list[dict[str, Any]] = field(default_factory=list)  # processes to tell of when training starts: role, rank, pid, host
+    earlier: list[str] = field(default_factory=list)  # notes of earlier attempts at this run, which its history is to have too
     team: Team | None = None  # the processes that train it together, of which this is one
     tester: Tester | None = None  # an evaluator, in member 0 of a team that has one
     frozen_told: dict[str, Any] | None = (

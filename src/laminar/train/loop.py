@@ -306,6 +306,8 @@ class _Loop:
             self.history.tell("resume", **told, why=f"goes on after step {resumed} of {self.job.steps}")
         for process in self.job.announce:
             self.history.tell("worker", **process)
+        if self.job.earlier:
+            self.history.recall(self.job.earlier)
         for note in notes:
             self.history.tell("note", why=note)
 

@@ -190,6 +190,20 @@ def strategy(written: Name | AnyStrategy | None) -> AnyStrategy:
     return written
 
 
+def carried_out(written: Name | AnyStrategy | None) -> AnyStrategy:
+    """What trains. Of one worker the key says that it learns what one process does, and of these `sync` without compression is what does.
+
+    An outer step or packets would move even a worker that has nobody to meet, and workers that join would be in no key.
+    """
+    how = strategy(written)
+    if not isinstance(how, Sync | Averaging | Quorum) or how.workers > 1:
+        return how
+    if isinstance(how, Sync):
+        plain: Sync = msgspec.structs.replace(how, compress="none")
+        return plain
+    return Sync(**{name: getattr(how, name) for name in ManySpec.__struct_fields__ if name != "compress"})
+
+
 def for_unlike_machines(how: AnyStrategy) -> AnyStrategy:
     """The same with measured shares, where that changes no key: a layer is what its stack file says, wherever it is trained."""
     if not isinstance(how, Sync | Quorum) or how.shares != "auto":

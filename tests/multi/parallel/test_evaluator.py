@@ -15,7 +15,7 @@ import pytest
 from laminar.core.events import read
 from laminar.launch.local_agents import LocalAgents
 from laminar.launch.staff import ClusterStaff
-from tests.multi.launch.cluster_project import Evaluated, all_epochs, many_epochs, notes
+from tests.multi.launch.cluster_project import ClusterProject, Evaluated, all_epochs, many_epochs, notes
 from tests.multi.parallel.test_sync_builds import SLOW, built, hurry, project, start
 
 EPOCHS = 40
@@ -76,6 +76,15 @@ def test_sync_learns_the_same_and_an_evaluator_that_is_killed_is_missed_by_nobod
     assert len(workers) == 2 and not workers & set(evaluators(folder)), "no worker was disturbed"
 
 
+@pytest.mark.parametrize("words", [("--strategy", "averaging:outer=nesterov,every=4"), ("--strategy", "sync", "--compress", "dgc")])
+def test_of_one_worker_it_tests_what_one_process_learns(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """It has the key of that, where an outer step or compressed gradients would learn something else."""
+    alone = built(project(tmp_path / "a", optimizer="sgd"))
+    layer = built(project(tmp_path / "b", optimizer="sgd"), *words, "--workers", "1", "--evaluator")
+    assert layer["key"] == alone["key"]
+    assert layer["metrics"]["loss"] == pytest.approx(alone["metrics"]["loss"], rel=1e-4)
+
+
 @pytest.mark.parametrize("strategy", ["downpour", pytest.param("quorum", marks=pytest.mark.slow)])
 def test_training_apart_has_one_too(tmp_path: Path, strategy: str) -> None:
     folder = made(tmp_path / "p")
@@ -109,3 +118,12 @@ def test_on_a_cluster_it_has_an_agent_of_its_own_whose_loss_is_nobodys(tmp_path:
     assert project.provenance(report.layers[0].id)["on"]["workers"] == 2
     assert all_epochs(project) == list(range(60))
     assert project.leftovers() == []
+
+
+def test_one_worker_on_a_cluster_learns_what_one_process_does(tmp_path: Path) -> None:
+    alone, away = ClusterProject(tmp_path / "a"), ClusterProject(tmp_path / "b")
+    (one,) = alone.build(None, "solo", 1).layers
+    (layer,) = away.build(LocalAgents(), "averaging:outer=nesterov,every=4", 1).layers
+    assert layer.key == one.key
+    assert layer.metrics["loss"] == pytest.approx(one.metrics["loss"], rel=1e-4)
+    assert away.provenance(layer.id)["on"]["workers"] == 1

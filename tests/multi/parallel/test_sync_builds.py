@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,26 @@ def test_a_build_that_ignores_ctrl_c_is_ended_by_sigterm_all_the_same(tmp_path: 
     assert process.returncode == 130, error
     assert not any(alive(worker["pid"]) for worker in workers)
     assert events(folder, "checkpoint")[-1]["why"] == "interrupted"
+
+
+@pytest.mark.parametrize("ended", [signal.SIGINT, signal.SIGKILL])
+def test_what_was_said_of_a_lost_worker_is_in_the_history_and_outlives_the_build(tmp_path: Path, ended: signal.Signals) -> None:
+    folder = slow_project(tmp_path / "lost")
+    process = start(folder, "build", "--strategy", "sync", "--workers", "2")
+    pid = wait_for_step(folder, process, 20)[1]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    while not (again := events(folder, "resume")) or events(folder, "step")[-1]["step"] < again[-1]["step"]:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    said = [event["why"] for event in events(folder, "note")]
+    assert len(said) == 1 and f"worker 1 (process {pid}) was ended by SIGKILL; training went on from step" in said[0]
+    process.send_signal(ended)
+    process.communicate(timeout=100)
+    hurry(folder)
+    layer = built(folder, "--strategy", "sync", "--workers", "2")
+    assert layer["notes"] == said
+    assert [event["why"] for event in events(folder, "note")] == said, "once"
+    assert events(folder, "start") and events(folder, "resume")
 
 
 def test_when_the_build_is_killed_its_workers_end_too(tmp_path: Path) -> None:
