@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import save
 
 from laminar.grid.daemons.accounting import account_of, sketcher_of
+from laminar.grid.db import runs
 from laminar.grid.db.book import Tx
 from laminar.grid.server.service import Denied
 from laminar.grid.wire import answer as answers
@@ -102,6 +103,16 @@ def test_somebody_else_goes_on_with_what_a_node_has_left(crowd: Sparse) -> None:
     assert crowd.in_tx("take_over", 1) is None  # once
     task = crowd.take(1)
     assert task is not None and crowd.send(1, task, kept, fresh=False) == ("returned", "")
+
+
+def test_of_a_run_that_ended_long_ago_nothing_is_kept(crowd: Sparse) -> None:
+    kept = trained(crowd, 0, 2)
+    crowd.hall.desk.do(lambda tx: runs.save(tx, crowd.run, state="done", ended=crowd.hall.now))
+    crowd.in_tx("leave_behind", 0, save({"v": kept}))  # it may be begun again
+    crowd.hall.now += 8 * 86400
+    with pytest.raises(Denied, match="ended long ago") as caught:
+        crowd.in_tx("leave_behind", 0, save({"v": kept}))
+    assert (caught.value.status, caught.value.error) == (404, "run")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from laminar.grid.node.machine import Watcher, facts
 from laminar.grid.node.memory_limit import CODE, too_much
 from laminar.grid.node.sent import Sent
 from laminar.grid.node.supplies import Supplies
+from laminar.grid.node.tidy import DAY, Tidy
 from laminar.grid.node.too_large import TooLarge
 from laminar.grid.wire.messages import Ask, Facts, Task, Work
 
@@ -69,6 +70,7 @@ class Keeper:
         self._supplies = Supplies(home, client)
         home.sweep()
         self._sent = Sent(home)  # answered, and not known to be used
+        self._tidy, self._tidy_again = Tidy(home, client, self._sent), 0.0
         self._heard: list[int] = []  # verdicts that are settled
         self._told: Facts | None = None
         self._no_work = ""  # why, as it was told
@@ -149,8 +151,18 @@ class Keeper:
     def _turn(self) -> None:
         if not self._ready:
             self._fetch()
+        if time.monotonic() >= self._tidy_again:  # with the first task at hand: what it needs is not taken for old
+            self._tidy_again = time.monotonic() + DAY
+            self._tidy_up()
         if self._ready and not self._minds_owner():  # who came back while the server was asked comes first
             self._compute(self._ready.pop(0))
+
+    def _tidy_up(self) -> None:
+        now = time.time()
+        if self._tidy.look(now):
+            self._computer.end()
+        if self._tidy.do(now):
+            self._supplies.let_go()
 
     def _fetch(self) -> None:
         work = self._client.work(self._asks())

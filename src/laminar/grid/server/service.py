@@ -14,6 +14,7 @@ from safetensors.numpy import load, save
 from laminar.core import digest
 from laminar.grid.daemons import accounting
 from laminar.grid.daemons.accounting import keeps_back, put_back
+from laminar.grid.daemons.file_deleter import keeps_files
 from laminar.grid.daemons.scheduler import Given, Scheduler
 from laminar.grid.daemons.transitioner import again
 from laminar.grid.daemons.validator import refuse
@@ -245,6 +246,8 @@ class Service:
     def leave_behind(self, tx: Tx, id: str, name: str, data: bytes) -> None:
         """A node that leaves hands in what it has kept back. It must be what the account says, for somebody else will go on with it."""
         run = self._known_run(tx, id, name)
+        if not keeps_files(run, self._clock()):
+            raise Denied(404, "run", f"the run '{name}' ended long ago")
         try:
             tensors = load(data)
             row = tensors.get("v", tensors.get("error"))
