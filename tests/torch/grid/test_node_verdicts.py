@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -297,3 +298,15 @@ def test_who_leaves_brings_what_is_ready_before_what_is_kept_back(
     told = leave(home)
     assert done == [("answer", 1), ("custody", given.run), ("back", [2])]
     assert told == {"brought": 1, "given_back": 1, "handed_in": 1, "refused": 0}
+
+
+def test_a_node_that_starts_again_knows_what_it_knew(sparse: tuple[Home, Described, Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that starts at login would begin every day as one that always works."""
+    home, _, given = sparse
+    server = Scripted(Work(tasks=[given]), Verdict(result=1, state="valid"))
+    before = server.keeper(home, monkeypatch)
+    before._habits.spent(3000.0, resting=True, now=time.time())
+    before._habits.spent(1000.0, resting=False, now=time.time())
+    before.run()
+    asked = Scripted().keeper(home, monkeypatch)._asks()
+    assert asked.available == pytest.approx(0.25, abs=0.02) and asked.speed > 0

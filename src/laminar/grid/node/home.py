@@ -9,6 +9,7 @@ answers/<result>        the answers to both
 halfway/<result>        how far a task is that takes long (halfway.py)
 residuals/<run>         what compression has kept back; <run>.offered while it is handed in (tidy.py)
 data/                   caches of the data sets
+habits.json             which share of the time it may work, and how fast it is (habits.py)
 paused                  is there while the owner wants no work to be done
 """
 
@@ -246,6 +247,10 @@ class Home:
     def gone(self) -> bool:
         """Somebody has deleted it while the node was at work."""
         return not self.root.is_dir()
+
+    @property
+    def habits_path(self) -> Path:
+        return self.root / "habits.json"
 
     @property
     def paused(self) -> bool:
