@@ -261,11 +261,15 @@ class Service:
         name_of = "v" if "v" in tensors else "error"
         turn = {"turn": tensors["turn"]} if "turn" in tensors and tensors["turn"].shape == () and tensors["turn"].dtype == np.int64 else {}
         versions.keep_custody(tx, run.id, id, save({name_of: row, **turn}), self._clock())  # nothing but what was looked at
+        nodes.moved_bytes(tx, id, self._clock(), up=len(data))
 
     def take_over(self, tx: Tx, id: str, name: str) -> bytes | None:
         """What the node, or one that has left, handed in; once."""
         run = self._known_run(tx, id, name)
-        return versions.take_custody(tx, run.id, id, self._clock())
+        found = versions.take_custody(tx, run.id, id, self._clock())
+        if found is not None:
+            nodes.moved_bytes(tx, id, self._clock(), down=len(found))
+        return found
 
     def _known_run(self, tx: Tx, id: str, name: str) -> Run:
         self.node(tx, id)
