@@ -21,4 +21,4 @@ def run(
     if json:
         print_json(told)
     else:
-        say(f"node {told['id']} is {'trusted' if told['trusted'] else 'one of many'}")
+        say(f"node {told['number']} ({told['name']}, {told['id']}) is {'trusted' if told['trusted'] else 'one of many'}")

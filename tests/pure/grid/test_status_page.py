@@ -76,6 +76,7 @@ ROUND: dict[str, Any] = {
 TASK: dict[str, Any] = {
     "id": 9,
     "task": 4,
+    "run": "net-1",
     "state": "invalid",
     "verdict": "norm",
     "used": False,
@@ -169,7 +170,7 @@ def test_figures_runs_nodes_and_rounds_are_shown() -> None:
     assert [one["style"] for one in elements(made.of("places.nodes")) if one["style"]] == [{"--share": "1.000"}, {"--share": "0.250"}]
     assert "net-1 3 3 3 4 12.5 quorum" in text(made.of("places.rounds"))
     assert "No task was given out yet" in text(made.of("places.tasks"))
-    assert "9 3 desk invalid norm 2 min 30 s 2.0 kB" in text(page(told, newest=[TASK]).of("places.tasks"))
+    assert "9 net-1 3 desk invalid norm 2 min 30 s 2.0 kB" in text(page(told, newest=[TASK]).of("places.tasks"))
     assert made.of("asked") == [[path, "Bearer abc"] for path in ("v1/status", "v1/nodes", "v1/rounds", "v1/tasks")]
 
 
@@ -194,7 +195,10 @@ def test_names_of_strangers_stay_text() -> None:
     node = {**NODE, "name": HOSTILE, "owner": HOSTILE, "banned": HOSTILE, "active": False}
     run = {**RUN, "name": HOSTILE, "layer": HOSTILE, "state": HOSTILE, "why": HOSTILE, "refused": {HOSTILE: 1}}
     made = page(
-        run, nodes=[node], rounds=[{**ROUND, "name": HOSTILE, "why": HOSTILE}], newest=[{**TASK, "node": HOSTILE, "verdict": HOSTILE}]
+        run,
+        nodes=[node],
+        rounds=[{**ROUND, "name": HOSTILE, "why": HOSTILE}],
+        newest=[{**TASK, "run": HOSTILE, "node": HOSTILE, "verdict": HOSTILE}],
     )
     places = [made.of(f"places.{name}") for name in ("figures", "runs", "nodes", "rounds", "tasks", "when")]
     made_of = {one["tag"] for place in places for one in elements(place)}

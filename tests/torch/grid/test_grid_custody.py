@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import save
 
 from laminar.grid.daemons.accounting import account_of, sketcher_of
+from laminar.grid.db import nodes, runs
 from laminar.grid.db.book import Tx
 from laminar.grid.server.service import Denied
 from laminar.grid.wire import answer as answers
@@ -102,6 +103,33 @@ def test_somebody_else_goes_on_with_what_a_node_has_left(crowd: Sparse) -> None:
     assert crowd.in_tx("take_over", 1) is None  # once
     task = crowd.take(1)
     assert task is not None and crowd.send(1, task, kept, fresh=False) == ("returned", "")
+
+
+def test_bytes_of_what_is_handed_in_and_taken_over_count(crowd: Sparse) -> None:
+    """They are traffic as any other, and a node could hand in the same all day long."""
+    kept = trained(crowd, 0, 2)
+    data = save({"v": kept})
+
+    def moved(number: int) -> tuple[int, int, int]:
+        row = next(one for one in crowd.hall.desk.do(nodes.everyone) if one["id"] == crowd.ids[number])
+        return row["bytes_up"], row["bytes_down"], row["bytes_today"]
+
+    (up, down, today), before = moved(0), moved(1)
+    crowd.in_tx("leave_behind", 0, data)
+    assert moved(0) == (up + len(data), down, today + len(data))
+    taken = crowd.in_tx("take_over", 1)
+    assert taken is not None and moved(1) == (before[0], before[1] + len(taken), before[2] + len(taken))
+    assert crowd.in_tx("take_over", 1) is None and moved(1)[1] == before[1] + len(taken)
+
+
+def test_of_a_run_that_ended_long_ago_nothing_is_kept(crowd: Sparse) -> None:
+    kept = trained(crowd, 0, 2)
+    crowd.hall.desk.do(lambda tx: runs.save(tx, crowd.run, state="done", ended=crowd.hall.now))
+    crowd.in_tx("leave_behind", 0, save({"v": kept}))  # it may be begun again
+    crowd.hall.now += 8 * 86400
+    with pytest.raises(Denied, match="ended long ago") as caught:
+        crowd.in_tx("leave_behind", 0, save({"v": kept}))
+    assert (caught.value.status, caught.value.error) == (404, "run")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -92,6 +94,32 @@ def test_a_node_killed_between_bringing_and_hearing_puts_back_what_was_not_used(
     assert residual(home) == pytest.approx(kept + packet, abs=1e-5)  # once
     assert [asked.heard for asked in again.asked] == [[], [1], [1], [1]]  # until the server has answered, and whenever it is told
     assert home.sent() == [] and not home.answer_path(1).exists()
+
+
+def test_a_node_hands_in_what_it_kept_of_a_quiet_run(sparse: tuple[Home, Described, Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no process has it in its memory from then on."""
+    home, _, given = sparse
+    server = Scripted(Work(tasks=[given]), Verdict(result=1, state="valid"), Work(verdicts=[(1, "valid", "")]))
+    keeper, handed_in = server.keeper(home, monkeypatch), list[bytes]()
+
+    def custody(_: Client, run: str, data: bytes | None = None) -> None:
+        if data is not None:
+            assert (run, keeper._computer.pid) == ("run", None)
+            handed_in.append(data)
+
+    def work(_: Client, asked: Ask) -> Work | Verdict:
+        if len(server.script) == 1:  # long after the first task
+            assert keeper._computer.pid is not None
+            for path in [*(home.root / "files").iterdir(), home.version_path("run", 0).parent, home.residual_path("run")]:
+                os.utime(path, (1.0, 1.0))
+            keeper._tidy_again = 0.0
+        return server._next(asked)
+
+    monkeypatch.setattr(Client, "custody", custody)
+    monkeypatch.setattr(Client, "work", work)
+    keeper.run()
+    assert "v" in load(handed_in[0]) and len(handed_in) == 1
+    assert [name for name in ("files", "versions", "residuals", "sent", "answers") if any((home.root / name).iterdir())] == []
 
 
 def test_a_process_killed_while_it_puts_back_does_it_once(sparse: tuple[Home, Described, Task], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,3 +298,15 @@ def test_who_leaves_brings_what_is_ready_before_what_is_kept_back(
     told = leave(home)
     assert done == [("answer", 1), ("custody", given.run), ("back", [2])]
     assert told == {"brought": 1, "given_back": 1, "handed_in": 1, "refused": 0}
+
+
+def test_a_node_that_starts_again_knows_what_it_knew(sparse: tuple[Home, Described, Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that starts at login would begin every day as one that always works."""
+    home, _, given = sparse
+    server = Scripted(Work(tasks=[given]), Verdict(result=1, state="valid"))
+    before = server.keeper(home, monkeypatch)
+    before._habits.spent(3000.0, resting=True, now=time.time())
+    before._habits.spent(1000.0, resting=False, now=time.time())
+    before.run()
+    asked = Scripted().keeper(home, monkeypatch)._asks()
+    assert asked.available == pytest.approx(0.25, abs=0.02) and asked.speed > 0

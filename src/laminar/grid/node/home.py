@@ -7,13 +7,15 @@ tasks/<result>.json     tasks that are not answered yet
 sent/<result>.json      tasks whose answers were brought, and may have to be put back into what compression keeps (sent.py)
 answers/<result>        the answers to both
 halfway/<result>        how far a task is that takes long (halfway.py)
-residuals/<run>         what compression has kept back
+residuals/<run>         what compression has kept back; <run>.offered while it is handed in (tidy.py)
 data/                   caches of the data sets
+habits.json             which share of the time it may work, and how fast it is (habits.py)
 paused                  is there while the owner wants no work to be done
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -31,6 +33,7 @@ from laminar.grid.wire.messages import About, Task
 from laminar.grid.wire.signing import Key
 
 VERSIONS: Final = 4  # of a run, that are kept to make others from
+OFFERED: Final = ".offered"
 TAG: Final = "result"  # in a residual: whose answer is not in it any more
 FOLDERS: Final = ("files", "versions", "tasks", "sent", "answers", "halfway", "residuals", "data")
 
@@ -103,6 +106,32 @@ class Home:
             raise LaminarError("L403", f"the server sent something else than {sha256[:12]}…", hint="ask whoever runs the grid")
         atomic.write_bytes(self.root / "files" / sha256, data)
 
+    def abouts(self) -> dict[str, About]:
+        """Descriptions of runs on the disk, by sha256."""
+        found = {}
+        for path in (self.root / "files").iterdir():
+            try:
+                with path.open("rb") as file:
+                    if file.read(1) == b"{":  # the rest are graphs and tensors, which may be large
+                        found[path.name] = msgspec.json.decode(b"{" + file.read(), type=About)
+            except (msgspec.DecodeError, OSError, UnicodeDecodeError):
+                continue
+        return found
+
+    @staticmethod
+    def mark(run: str) -> str:
+        """The name of a run in the names of files."""
+        return digest.short(digest.of_bytes(run.encode()))
+
+    def at_work_for(self, run: str) -> None:
+        """What is here of the run was needed just now (tidy.py)."""
+        with contextlib.suppress(OSError):
+            os.utime(self._versions_of(run)[0])
+
+    def drop_versions(self, mark: str) -> None:
+        self._versions = {run: found for run, found in self._versions.items() if self.mark(run) != mark}
+        shutil.rmtree(self.root / "versions" / mark, ignore_errors=True)
+
     def version_path(self, run: str, number: int) -> Path:
         return self._versions_of(run)[0] / str(number)
 
@@ -123,7 +152,7 @@ class Home:
         """Looked for once: nobody else writes them while this process is the node."""
         found = self._versions.get(run)
         if found is None:
-            folder = self.root / "versions" / digest.short(digest.of_bytes(run.encode()))
+            folder = self.root / "versions" / self.mark(run)
             found = self._versions[run] = folder, [int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit()]
         return found
 
@@ -189,18 +218,18 @@ class Home:
         return self.root / "halfway" / str(result)
 
     def residual_path(self, run: str) -> Path:
-        return self.root / "residuals" / digest.short(digest.of_bytes(run.encode()))
+        return self.root / "residuals" / self.mark(run)
+
+    def offered_path(self, run: str) -> Path:
+        return self.root / "residuals" / (self.mark(run) + OFFERED)
+
+    def residuals_of(self, mark: str) -> list[Path]:
+        return [path for path in (self.root / "residuals" / mark, self.root / "residuals" / (mark + OFFERED)) if path.exists()]
 
     def run_of(self, residual: Path) -> str | None:
         """The run whose residual this is, by the descriptions on the disk."""
-        for path in (self.root / "files").iterdir():
-            try:
-                name = msgspec.json.decode(path.read_bytes(), type=About).run
-            except (msgspec.DecodeError, OSError, UnicodeDecodeError):
-                continue
-            if self.residual_path(name) == residual:
-                return name
-        return None
+        mark = residual.name.removesuffix(OFFERED)
+        return next((about.run for about in self.abouts().values() if self.mark(about.run) == mark), None)
 
     # The owner
 
@@ -218,6 +247,10 @@ class Home:
     def gone(self) -> bool:
         """Somebody has deleted it while the node was at work."""
         return not self.root.is_dir()
+
+    @property
+    def habits_path(self) -> Path:
+        return self.root / "habits.json"
 
     @property
     def paused(self) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final, final
 import msgspec
 
 from laminar.core.errors import LaminarError
+from laminar.grid.node import habits
 from laminar.grid.node.client import Backoff, Client, Refusal, Unreachable
 from laminar.grid.node.computer import Computer
 from laminar.grid.node.home import Home
@@ -24,6 +25,7 @@ from laminar.grid.node.machine import Watcher, facts
 from laminar.grid.node.memory_limit import CODE, too_much
 from laminar.grid.node.sent import Sent
 from laminar.grid.node.supplies import Supplies
+from laminar.grid.node.tidy import DAY, Tidy
 from laminar.grid.node.too_large import TooLarge
 from laminar.grid.wire.messages import Ask, Facts, Task, Work
 
@@ -61,14 +63,17 @@ class Keeper:
         self._watcher = Watcher(home.root, only_idle=limits.only_idle)
         self._stop = stop or threading.Event()
         self._backoff = Backoff()
-        self._speed, self._rested, self._since = 0.0, 0.0, time.monotonic()
-        self._resting, self._looked, self._look_again = "", 0.0, 0.0
+        self._habits = habits.Habits(habits.read(home.habits_path), cpu=limits.cpu)
+        self._habits_again = time.monotonic() + habits.EVERY
+        self._rested = 0.0
+        self._resting, self._looked, self._look_again = "", time.monotonic(), 0.0
         self._ready: list[Task] = []  # fetched, and not computed yet
         self._cannot: list[tuple[int, str]] = []
         self._samples: dict[str, None] = {}  # run/sample on this disk
         self._supplies = Supplies(home, client)
         home.sweep()
         self._sent = Sent(home)  # answered, and not known to be used
+        self._tidy, self._tidy_again = Tidy(home, client, self._sent), 0.0
         self._heard: list[int] = []  # verdicts that are settled
         self._told: Facts | None = None
         self._no_work = ""  # why, as it was told
@@ -104,6 +109,7 @@ class Keeper:
                     self._stop.wait(self._backoff.failed())
         finally:
             self._computer.end()
+            self._keep_habits()
         return self.done
 
     def _later(self, why: str) -> None:
@@ -131,6 +137,9 @@ class Keeper:
             return self._resting
         now = time.monotonic()
         self._rested += now - self._looked if self._resting else 0.0
+        self._habits.spent(now - self._looked, resting=bool(self._resting), now=time.time())
+        if now >= self._habits_again:
+            self._keep_habits()
         self._looked, self._look_again = now, now + LOOK
         own = [os.getpid(), *([self._computer.pid] if self._computer.pid else [])]
         why = rests(self._limits, self._watcher.look(own))
@@ -144,13 +153,28 @@ class Keeper:
             self._resting = why
         return why
 
+    def _keep_habits(self) -> None:
+        self._habits_again = time.monotonic() + habits.EVERY
+        if not self._home.gone:
+            habits.write(self._home.habits_path, self._habits.kept())
+
     # A turn
 
     def _turn(self) -> None:
         if not self._ready:
             self._fetch()
+        if time.monotonic() >= self._tidy_again:  # with the first task at hand: what it needs is not taken for old
+            self._tidy_again = time.monotonic() + DAY
+            self._tidy_up()
         if self._ready and not self._minds_owner():  # who came back while the server was asked comes first
             self._compute(self._ready.pop(0))
+
+    def _tidy_up(self) -> None:
+        now = time.time()
+        if self._tidy.look(now):
+            self._computer.end()
+        if self._tidy.do(now):
+            self._supplies.let_go()
 
     def _fetch(self) -> None:
         work = self._client.work(self._asks())
@@ -163,8 +187,8 @@ class Keeper:
             wait=WAIT,
             has=list(self._samples)[-64:],
             holds=[task.result for task in self._ready],
-            speed=self._speed,
-            available=self._available(),
+            speed=self._habits.speed,
+            available=self._habits.available,
             cannot=self._cannot[:64],
             without=self._too_large.runs,
             facts=self._new_facts(),
@@ -197,10 +221,6 @@ class Keeper:
         now = self._facts()
         return None if now == self._told else now
 
-    def _available(self) -> float:
-        """Share of the time in which the owner has let it work."""
-        return max(0.0, 1.0 - self._rested / max(time.monotonic() - self._since, 1.0))
-
     def _compute(self, task: Task) -> None:
         try:
             self._supplies.provide(task)
@@ -221,9 +241,8 @@ class Keeper:
                 self._kernels.look_again()  # one that was announced is gone, or another by now
             self._failed(task, str(said["error"]), said["code"])
             return
-        if said.get("seconds") and (self._rested == rested or not self._speed):  # its rest is told by itself (available)
-            speed = said["samples"] / max(said["seconds"], 1e-6)
-            self._speed = speed if not self._speed else 0.7 * self._speed + 0.3 * speed
+        if said.get("seconds") and (self._rested == rested or not self._habits.speed):  # its rest is told by itself (available)
+            self._habits.measured(said["samples"] / max(said["seconds"], 1e-6))
         self._bring(task)
 
     def _do(self, task: Task) -> dict[str, Any] | None:

@@ -45,6 +45,6 @@ def leave(home: Home) -> dict[str, int]:
     finally:
         client.close()
     home.clear()
-    for name in ("server.json", "too_large.json"):
+    for name in ("server.json", "too_large.json", "habits.json"):
         (home.root / name).unlink(missing_ok=True)
     return {"brought": brought, "given_back": len(unfinished), "handed_in": handed_in, "refused": refused}

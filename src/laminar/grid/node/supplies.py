@@ -9,8 +9,9 @@ import msgspec
 
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
-from laminar.grid.node.client import Client, Refusal
+from laminar.grid.node.client import Client, Refusal, Unreachable
 from laminar.grid.node.home import Home
+from laminar.grid.node.tidy import hand_in
 from laminar.grid.wire import model_bytes
 from laminar.grid.wire.messages import About, Packed, Task
 
@@ -56,6 +57,7 @@ class Supplies:
                 self._fetch_version(task)
             self._versions[task.run] = version.number, version.sha256
         self._take_over(task.run, self._abouts[task.about])
+        self._home.at_work_for(task.run)
 
     def _fetch_about(self, sha256: str) -> About:
         home = self._home
@@ -72,11 +74,18 @@ class Supplies:
         self._abouts.clear()
         self._versions.clear()
 
+    def let_go(self) -> None:
+        """Runs are gone from the disk (tidy.py): what was handed in is asked for again if there is a task after all."""
+        self.forget()
+        self._asked.clear()
+
     def _take_over(self, run: str, about: About) -> None:
         """Go on with what was handed in when this node, or another, has left."""
         path = self._home.residual_path(run)
         if run in self._asked or about.compress.get("kind") in ("none", "fp16") or path.exists():
             return
+        if not hand_in(self._home, self._client, run):
+            raise Unreachable("whether the server has what this node has kept back is not known yet")
         self._asked.add(run)
         kept = self._client.custody(run)
         if kept is not None:

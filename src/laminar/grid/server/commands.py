@@ -119,10 +119,14 @@ def _node(tx: Tx, word: str) -> str:
 def ban(tx: Tx, word: str, why: str | None) -> dict[str, Any]:
     id = _node(tx, word)
     nodes.ban(tx, id, why)
-    return dict(tx.execute(select(node_table.c.number, node_table.c.name, node_table.c.id).where(node_table.c.id == id)).mappings().one())
+    return _who(tx, id)
 
 
 def trust(tx: Tx, word: str, trusted: bool) -> dict[str, Any]:
     id = _node(tx, word)
     tx.execute(update(node_table).where(node_table.c.id == id).values(trusted=trusted))
-    return {"id": id, "trusted": trusted}
+    return {**_who(tx, id), "trusted": trusted}
+
+
+def _who(tx: Tx, id: str) -> dict[str, Any]:
+    return dict(tx.execute(select(node_table.c.number, node_table.c.name, node_table.c.id).where(node_table.c.id == id)).mappings().one())

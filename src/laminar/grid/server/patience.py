@@ -1,17 +1,49 @@
 """Patience: connections that say nothing, or say it byte by byte, or never come to the point, are closed.
 
-uvicorn waits for a request's head for ever, and keeps all of it, however long.
+uvicorn waits for a request's head for ever, and keeps all of it, however long. And it logs a line for every request that is none: strangers
+could fill a disk.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final, final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_BYTES: Final = 64 << 10  # of an address and headers; a node's have less than one in sixty of that
 HEAD: Final = 15.0  # seconds from the first moment of a connection, or from the first byte of a request, to the end of its head
+OFTEN: Final = 3600.0  # seconds between two lines about the same
+ANYBODYS: Final = ("Invalid HTTP request", "Unsupported upgrade request", "No supported WebSocket library", "Exceeded concurrency limit")
+
+
+@final
+class Seldom(logging.Filter):
+    """What anybody can make uvicorn say is said at once, and then with a count now and then."""
+
+    def __init__(self, count: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._count, self._clock = count, clock
+        self._said: dict[str, tuple[float, int]] = {}  # when, and how often since
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        kind = next((one for one in ANYBODYS if text.startswith(one)), None)
+        if kind is None:
+            return True
+        self._count("http")
+        now = self._clock()
+        last, more = self._said.get(kind, (now - OFTEN, 0))
+        if now - last < OFTEN:
+            self._said[kind] = last, more + 1
+            return False
+        self._said[kind] = now, 0
+        if more:
+            record.msg, record.args = f"{text} ({more} more of these since the last line)", ()
+        return True
 
 
 class PatientProtocol(HttpToolsProtocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import secrets
 import signal
@@ -41,7 +42,7 @@ from laminar.grid.server.gate import Gate
 from laminar.grid.server.listening import Listening, listen
 from laminar.grid.server.openapi import openapi
 from laminar.grid.server.pages import Pages
-from laminar.grid.server.patience import PatientProtocol
+from laminar.grid.server.patience import PatientProtocol, Seldom
 from laminar.grid.server.routes import NodeRoutes
 from laminar.grid.server.service import Service
 from laminar.grid.wire.messages import Problem
@@ -189,9 +190,12 @@ class GridServer:
         if threading.current_thread() is threading.main_thread():  # the process is its own
             settle()
         server = self._server = Listening(config, lambda: ready(told), self._let_go)
+        seldom, uvicorns = Seldom(self.gate.count), logging.getLogger("uvicorn.error")
+        uvicorns.addFilter(seldom)
         try:
             server.run(sockets=[listening])
         finally:
+            uvicorns.removeFilter(seldom)
             with contextlib.suppress(OSError):
                 (options.folder / FILE).unlink()
             self.close()

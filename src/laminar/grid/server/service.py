@@ -14,6 +14,7 @@ from safetensors.numpy import load, save
 from laminar.core import digest
 from laminar.grid.daemons import accounting
 from laminar.grid.daemons.accounting import keeps_back, put_back
+from laminar.grid.daemons.file_deleter import keeps_files
 from laminar.grid.daemons.scheduler import Given, Scheduler
 from laminar.grid.daemons.transitioner import again
 from laminar.grid.daemons.validator import refuse
@@ -245,6 +246,8 @@ class Service:
     def leave_behind(self, tx: Tx, id: str, name: str, data: bytes) -> None:
         """A node that leaves hands in what it has kept back. It must be what the account says, for somebody else will go on with it."""
         run = self._known_run(tx, id, name)
+        if not keeps_files(run, self._clock()):
+            raise Denied(404, "run", f"the run '{name}' ended long ago")
         try:
             tensors = load(data)
             row = tensors.get("v", tensors.get("error"))
@@ -258,11 +261,15 @@ class Service:
         name_of = "v" if "v" in tensors else "error"
         turn = {"turn": tensors["turn"]} if "turn" in tensors and tensors["turn"].shape == () and tensors["turn"].dtype == np.int64 else {}
         versions.keep_custody(tx, run.id, id, save({name_of: row, **turn}), self._clock())  # nothing but what was looked at
+        nodes.moved_bytes(tx, id, self._clock(), up=len(data))
 
     def take_over(self, tx: Tx, id: str, name: str) -> bytes | None:
         """What the node, or one that has left, handed in; once."""
         run = self._known_run(tx, id, name)
-        return versions.take_custody(tx, run.id, id, self._clock())
+        found = versions.take_custody(tx, run.id, id, self._clock())
+        if found is not None:
+            nodes.moved_bytes(tx, id, self._clock(), down=len(found))
+        return found
 
     def _known_run(self, tx: Tx, id: str, name: str) -> Run:
         self.node(tx, id)

@@ -134,10 +134,10 @@ export function rounds(all) {
 // The newest results, with what became of each.
 export function tasks(all, now) {
   if (!all.length) return [make("p", "No task was given out yet.", "empty")];
-  const columns = [["result", 1], ["round", 1], ["node"], ["state"], ["verdict"], ["sent", 1, 1], ["took", 1, 1], ["bytes", 1, 1]];
+  const columns = [["result", 1], ["run"], ["round", 1], ["node"], ["state"], ["verdict"], ["sent", 1, 1], ["took", 1, 1], ["bytes", 1, 1]];
   const kinds = { valid: "good", invalid: "bad", late: "warn", lost: "warn", failed: "bad" };
   const rows = all.slice(0, TASKS).map((t) => [
-    String(t.id), count(t.round), t.node || "–", [t.state, kinds[t.state] || ""], t.verdict || "", t.sent ? ago(now - t.sent) : "–",
+    String(t.id), t.run || "–", count(t.round), t.node || "–", [t.state, kinds[t.state] || ""], t.verdict || "", t.sent ? ago(now - t.sent) : "–",
     t.sent && t.returned ? ago(t.returned - t.sent) : "–", t.bytes ? bytes(t.bytes) : "–",
   ]);
   return [table(columns, rows)];
