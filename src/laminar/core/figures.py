@@ -19,3 +19,13 @@ def many(count: int, noun: str, verb: str = "") -> str:
         return f"1 {noun} {verb}".rstrip()
     plural = {"is": "are", "was": "were", "has": "have"}.get(verb, verb)
     return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'} {plural}".rstrip()
+
+
+def more_than(size: int, room: int, count: int = 1) -> tuple[str, str]:
+    """Bytes as `0.241 GB` and `0.240 GB`, where `count` of the first are more than the second: with as many digits as show it."""
+    for digits in range(2, 10):
+        step = 10 ** (9 - digits)
+        needed, there = round(size / step), round(room / step)  # what is written, so that halves are rounded alike
+        if count * needed > there:
+            break
+    return f"{needed * step / 1e9:.{digits}f} GB", f"{there * step / 1e9:.{digits}f} GB"

@@ -22,6 +22,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError,
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from laminar.core import interrupts
 from laminar.core.errors import LaminarError
 from laminar.launch.ray import EMBEDDED, LaminarAgent
 from laminar.parallel.crew import CALLED_OFF, Brief, read_brief, tell_error
@@ -230,6 +231,7 @@ def run(brief: Brief) -> None:
 
 
 def main() -> None:
+    interrupts.hear()  # Ray's own processes begin as it expects
     brief = read_brief(dies_with_chief=False)
     if (log := brief.told["log"]) is not None:
         os.dup2(log, 1)

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Protocol, final
 
+from laminar.core import interrupts
 from laminar.core.errors import LaminarError
 from laminar.parallel.forked import Forked, fork
 
@@ -233,14 +234,15 @@ class Crew:
 
     def _begin(self, words: Sequence[str], files: Sequence[int], environment: Mapping[str, str]) -> _Begun:
         read, write = os.pipe()
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=sys.stderr.fileno() if _has_file(sys.stderr) else None,  # what a model prints is no result
-            pass_fds=[write, *files],
-            env=os.environ | environment,
-            start_new_session=True,  # Ctrl-C goes to the chief, who says what is to be done
-        )
+        with interrupts.held_back():  # one that the chief passes on may come while it loads torch
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=sys.stderr.fileno() if _has_file(sys.stderr) else None,  # what a model prints is no result
+                pass_fds=[write, *files],
+                env=os.environ | environment,
+                start_new_session=True,  # Ctrl-C goes to the chief, who says what is to be done
+            )
         os.close(write)
         os.set_blocking(read, False)
         return _Begun(process, read, write)

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, final
 
+from laminar.core import interrupts
 from laminar.core.scratch import scratch
 
 MODULE: Final = "laminar.parallel.nursery"
@@ -43,15 +44,16 @@ class Nursery:
                 return
             self._bell, rope = os.pipe()
             words = [sys.executable, "-m", MODULE, str(listener.fileno()), str(rope), str(os.getpid())]
-            self._process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[listener.fileno(), rope],
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-                start_new_session=True,
-            )
+            with interrupts.held_back():  # also for those that it forks
+                self._process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[listener.fileno(), rope],
+                    env=os.environ | {"OMP_NUM_THREADS": "1"},
+                    start_new_session=True,
+                )
             os.close(rope)
             self._address = address
 

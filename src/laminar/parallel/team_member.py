@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import torch
 
+from laminar.core import interrupts
 from laminar.core.events import nowhere
 from laminar.core.heap import keep_freed_memory
 from laminar.parallel.crew import CALLED_OFF, OWN_ADDRESS, read_brief, tell_error
@@ -38,6 +39,7 @@ def be_member(join: Callable[[Job, dict[str, Any], int], T], after: Callable[[T]
     precise_naps()
     keep_freed_memory()
     try:
+        interrupts.hear()
         torch.set_num_threads(told["threads"])
         job = Description.from_json(told["job"]).open()
         if "desk" in told and not rank:

@@ -91,6 +91,7 @@ class StagesCost:
     batches: int  # micro-batches of a batch
     shared: int = 0  # bytes of gradients that a lane hands to others because they have the same tensors …
     shared_by_all: int = 0  # … and those of all such lanes together
+    sent: int | None = None  # bytes that all workers hand over in a step, where micro-batches are not all of one size
 
 
 @dataclass(frozen=True)

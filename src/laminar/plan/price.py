@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import final
 
 from laminar.core.errors import LaminarError
+from laminar.core.figures import more_than
 from laminar.plan.correction import NONE, Correction
 from laminar.plan.desktops import GridPrice
 from laminar.plan.known import Known
@@ -161,6 +162,6 @@ class Pricer:
         for node, count in Counter(places.node).items():
             there = places.machine.nodes[node]
             if count * memory > there.memory:
-                said = f"{count} x {memory / 1e9:.2f} GB of memory on {there.name}, which has {there.memory / 1e9:.2f} GB"
-                return said, count * memory
+                needed, room = more_than(memory, there.memory, count)
+                return f"{count} x {needed} of memory on {there.name}, which has {room}", count * memory
         return None

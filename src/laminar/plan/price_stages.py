@@ -29,6 +29,8 @@ def stages_step(known: Known, places: Places, how: Pipeline | Branches, batch: i
 
 def stages_bytes(cost: StagesCost, each: int) -> int:
     """That all workers hand over in a step. `each`: workers of a lane. What one stage has from another of its own lane is not sent."""
+    if cost.sent is not None:
+        return cost.sent
     lane = [stage.lane for stage in cost.stages]
     between = sum(one.bytes * (1 + one.learns) for stage in cost.stages for one in stage.takes if lane[one.source] != stage.lane)
     inside = sum(one.bytes for stage in cost.stages for one in (*stage.there, *stage.back))

@@ -101,7 +101,7 @@ _STEP: Final = re.compile(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]")
 def read_machine(path: Path) -> Machine:
     """L013 if there is none at `path`, or none that can be used."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # Windows' editors begin a file with a byte-order mark
     except FileNotFoundError:
         raise LaminarError("L013", f"there is no machine file {path}", hint=f"write one: {EXAMPLE}; {PAGE}") from None
     except UnicodeDecodeError as error:

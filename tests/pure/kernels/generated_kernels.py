@@ -1,24 +1,37 @@
-"""Random small kernels, as text: expressions, conditions, loops, local arrays, functions with returns in the middle."""
+"""Random small kernels, as text: expressions, conditions, loops, local arrays, functions with returns in the middle. Values of the caller
+are changed like variables, by the kernel itself or by a function that it calls, and parameters have all kinds of names."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import strategies as st
 
+from laminar.kernels.language.tree import Parameter
+
 TYPES = ("int", "long", "float", "double")
 SIZE = 9  # of inputs that any instance may look at
+VALUES = (0.75, 6)  # what `s` and `m` are called with
+VALUE_TYPES = {"s": "float", "m": "int"}
+ARRAYS = ("xi", "xf", "ti", "tf", *(f"y_{type_}" for type_ in TYPES))
+PARAMETERS = ("i", "n", *VALUE_TYPES, *ARRAYS)
+# Words of Python, of circuits and of what is compiled; a name of one parameter for another one, too.
+NAMES = ("guard", "test", "s_2_in", "s_2_out", "lambda", "self", "np", "None", "count", "instance", "first", "main", "entry", *PARAMETERS)
+INNER_NAMES = ("v1", "v2", "mine", "work_1")  # for a kernel that calls a function which has these
 
 
 @dataclass
 class Writer:
-    """Draws a kernel. Arrays: xi, xf of one element per instance, ti, tf of SIZE elements for all, outputs y_ of each type. `digits`:
-    quotients and rests of the instance are by SIZE only; `wild`: indices may be anything."""
+    """Draws a kernel. Values: s, m, which it may change. Arrays: xi, xf of one element per instance, ti, tf of SIZE elements for all,
+    outputs y_ of each type. `digits`: quotients and rests of the instance are by SIZE only; `wild`: indices may be anything."""
 
     draw: st.DrawFn
     digits: bool = False
     wild: bool = False
-    names: list[tuple[str, str]] = field(default_factory=list)
+    names: list[tuple[str, str]] = field(default_factory=lambda: list(VALUE_TYPES.items()))
     counters: set[str] = field(default_factory=set)
     made: int = 0
     loops: int = 0
@@ -63,7 +76,7 @@ class Writer:
         known = [name for name, has in self.names if has == type_]
         if type_ in ("int", "long"):
             whole = [f"(i / {SIZE})", f"(i % {SIZE})"] if self.digits else []
-            options = [str(self.draw(st.integers(-3, 9))), "i", "n", *whole, "xi[i]", "ti[" + self.index() + "]", *known, *known]
+            options = [str(self.draw(st.integers(-3, 9))), "i", "n", "m", *whole, "xi[i]", "ti[" + self.index() + "]", *known, *known]
         else:
             options = [
                 repr(self.draw(st.sampled_from([0.0, 0.5, -1.25, 3.0, 1e9]))),
@@ -126,7 +139,7 @@ class Writer:
         return [f"{pad}{type_} {self.name(type_)} = {value};"]
 
     def loop(self, kind: str, depth: int, pad: str) -> list[str]:
-        bound = self.pick("3", "n % 5", "(xi[i] & 3)", "(ti[1] & 3)")
+        bound = self.pick("3", "n % 5", "(xi[i] & 3)", "(ti[1] & 3)", "(m & 3)")
         known = len(self.names)
         counter = self.name("int")
         self.counters.add(counter)
@@ -145,9 +158,11 @@ class Writer:
 @st.composite
 def kernels(draw: st.DrawFn, *, digits: bool = False, wild: bool = False) -> str:
     writer = Writer(draw, digits, wild)
+    values = ", ".join(f"{type_} {name}" for name, type_ in VALUE_TYPES.items())
     arrays = "const int xi[n], const float xf[n], const int ti[9], const float tf[9]"
     outputs = "int y_int[n], long y_long[n], float y_float[n], double y_double[n]"
-    lines = [f"void work(int i, int n, float s, {arrays}, {outputs}) {{", "  float mine[9] = {1.0f, 2.0f};"]
+    parameters = f"int i, int n, {values}, {arrays}, {outputs}"
+    lines = ["  float mine[9] = {1.0f, 2.0f};"]
     for type_ in TYPES:
         value = writer.expression(type_, 1)
         lines.append(f"  {type_} {writer.name(type_)} = {value};")
@@ -156,6 +171,23 @@ def kernels(draw: st.DrawFn, *, digits: bool = False, wild: bool = False) -> str
     for type_ in TYPES:
         lines.append(f"  y_{type_}[i] = {writer.expression(type_)}{' + mine[i % 9]' if type_ == 'float' else ''};")
     lines.append("}")
-    call = "work(i, n, s, xi, xf, ti, tf, y_int, y_long, y_float, y_double);"
-    lines.append(f"void kernel(int i, int n, float s, {arrays}, {outputs}) {{ {call} }}")
-    return "\n".join(lines)
+    if draw(st.booleans()):
+        return renamed("\n".join([f"void kernel({parameters}) {{", *lines]), draw(names(NAMES)))
+    called = f"void kernel({parameters}) {{ work({', '.join(PARAMETERS)}); }}"
+    return "\n".join([f"void work({parameters}) {{", *lines, renamed(called, draw(names(NAMES + INNER_NAMES)))])
+
+
+def names(of: Sequence[str]) -> st.SearchStrategy[list[str]]:
+    """For all parameters."""
+    several = st.lists(st.sampled_from(of), min_size=len(PARAMETERS), max_size=len(PARAMETERS), unique=True)
+    return st.one_of(st.just(list(PARAMETERS)), several)
+
+
+def renamed(text: str, new: Sequence[str]) -> str:
+    to = dict(zip(PARAMETERS, new, strict=True))
+    return re.sub(r"\b[a-z_]\w*\b", lambda found: to.get(found[0], found[0]), text)
+
+
+def named(parameters: Iterable[Parameter], values: Iterable[Any]) -> dict[str, Any]:
+    """What parameters are called with, by the names that they have in this kernel."""
+    return dict(zip((one.name for one in parameters), values, strict=True))

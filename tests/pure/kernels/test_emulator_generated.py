@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from emulated import emulated
-from generated_kernels import SIZE, kernels
+from generated_kernels import SIZE, VALUES, kernels, named
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tree_walk import Walk
 
 from laminar.kernels.arguments import arguments
+from laminar.kernels.emulate.run import emulate
 from laminar.kernels.language.contract import contracted
 from laminar.kernels.language.kernel import read_kernel
 
@@ -21,18 +21,17 @@ COUNT = 7
 def test_generated_kernels(text: str, contract: bool, seed: int) -> None:
     text = text if contract else f"#pragma laminar contract off\n{text}"
     rng = np.random.default_rng(seed)
-    inputs = {
-        "xi": rng.integers(-20, 20, COUNT).astype("int32"),
-        "xf": rng.standard_normal(COUNT).astype("float32"),
-        "ti": rng.integers(-20, 20, SIZE).astype("int32"),
-        "tf": (rng.standard_normal(SIZE) * 10.0 ** rng.integers(-30, 30, SIZE)).astype("float32"),
-        "s": 0.75,
-    }
+    arrays = [
+        rng.integers(-20, 20, COUNT).astype("int32"),
+        rng.standard_normal(COUNT).astype("float32"),
+        rng.integers(-20, 20, SIZE).astype("int32"),
+        (rng.standard_normal(SIZE) * 10.0 ** rng.integers(-30, 30, SIZE)).astype("float32"),
+    ]
     kernel = read_kernel(text)
-    called = arguments(kernel, inputs)
+    called = arguments(kernel, named(kernel.values, VALUES) | named(kernel.arrays[: len(arrays)], arrays))
     walk = Walk(contracted(kernel), called.arrays, called.values, called.count)
     for order in (None, seed):
-        report = emulated(text, seed=order, **inputs)
+        report = emulate(kernel, called.arrays, called.values, called.count, order)
         assert {one.kind for one in report.findings} <= {"division-by-zero"}
         for one in kernel.arrays:
             if one.mode != "in":

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generated_kernels import SIZE, TYPES, kernels
+from generated_kernels import SIZE, TYPES, VALUES, kernels, named
 from hypothesis import HealthCheck, given, settings
 
 from laminar.kernels.arguments import DTYPES
@@ -50,18 +50,19 @@ def one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
 def compare(text: str) -> int:
     kernel = read_kernel(text)
     rng = np.random.default_rng(1)
-    inputs = {
-        "xi": rng.integers(-5, 20, COUNT).astype("int32"),
-        "xf": rng.standard_normal(COUNT).astype("float32"),
-        "ti": rng.integers(-5, 20, SIZE).astype("int32"),
-        "tf": rng.standard_normal(SIZE).astype("float32"),
-    }
-    outputs = {f"y_{type_}": np.zeros(COUNT, DTYPES[type_]) for type_ in TYPES}
-    wanted = emulate(kernel, {**inputs, **outputs}, {"s": 0.75}, COUNT).outputs
+    inputs = [
+        rng.integers(-5, 20, COUNT).astype("int32"),
+        rng.standard_normal(COUNT).astype("float32"),
+        rng.integers(-5, 20, SIZE).astype("int32"),
+        rng.standard_normal(SIZE).astype("float32"),
+    ]
+    outputs = [np.zeros(COUNT, DTYPES[type_]) for type_ in TYPES]
+    values = named(kernel.values, VALUES)
+    wanted = emulate(kernel, named(kernel.arrays, [*inputs, *outputs]), values, COUNT).outputs
     circuit = build(kernel, 0.0)
     for threads, odds in ((1, Odds()), (3, Odds()), (3, Always())):
-        got = {name: array.copy() for name, array in outputs.items()}
-        run_circuit(circuit, call, {**inputs, **got}, {"s": 0.75}, COUNT, threads=threads, odds=odds)
+        got = named(kernel.arrays, [*inputs, *(array.copy() for array in outputs)])
+        run_circuit(circuit, call, got, values, COUNT, threads=threads, odds=odds)
         for name, array in wanted.items():
             same = np.array_equal(got[name], array, equal_nan=array.dtype.kind == "f")
             assert same, f"{threads} threads, {type(odds).__name__}, {name}: {got[name]} is not {array}\n{text}"

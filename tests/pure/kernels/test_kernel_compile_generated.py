@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generated_kernels import SIZE, TYPES, kernels
+from generated_kernels import SIZE, TYPES, VALUES, kernels, named
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,20 +26,20 @@ COUNT = 21
 quick = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
-def inputs() -> dict[str, Any]:
+def inputs() -> list[np.ndarray[Any, Any]]:
     rng = np.random.default_rng(1)
-    return {
-        "xi": rng.integers(-5, 20, COUNT).astype("int32"),
-        "xf": rng.standard_normal(COUNT).astype("float32"),
-        "ti": rng.integers(-5, 20, SIZE).astype("int32"),
-        "tf": rng.standard_normal(SIZE).astype("float32"),
-    }
+    return [
+        rng.integers(-5, 20, COUNT).astype("int32"),
+        rng.standard_normal(COUNT).astype("float32"),
+        rng.integers(-5, 20, SIZE).astype("int32"),
+        rng.standard_normal(SIZE).astype("float32"),
+    ]
 
 
 def compare(text: str) -> None:
     kernel = read_kernel(text)
-    outputs = {f"y_{type_}": np.zeros(COUNT, DTYPES[type_]) for type_ in TYPES}
-    report = emulate(kernel, {**inputs(), **outputs}, {"s": 0.75}, COUNT)
+    outputs = [np.zeros(COUNT, DTYPES[type_]) for type_ in TYPES]
+    report = emulate(kernel, named(kernel.arrays, [*inputs(), *outputs]), named(kernel.values, VALUES), COUNT)
     wanted, beyond = report.outputs, any(one.kind == "out-of-bounds" for one in report.findings)
     ready = contracted(kernel)
     space = Space.of(ready)
@@ -49,12 +49,12 @@ def compare(text: str) -> None:
         plan = Plan(shape, axis) if shape is not None else None
         native = Native(ready, object_code(built(ready, space, plan)), plan, independent=True)
         for threads in (1, 2) if shape == Shape(1, 1, 8) else (1,):
-            got = {name: array.copy() for name, array in outputs.items()}
+            got = named(kernel.arrays, [*inputs(), *(array.copy() for array in outputs)])
             if beyond:
                 with pytest.raises(LaminarError, match="L703"):
-                    native.run([*inputs().values(), *got.values()], [0.75], COUNT, threads)
+                    native.run(list(got.values()), VALUES, COUNT, threads)
                 continue
-            native.run([*inputs().values(), *got.values()], [0.75], COUNT, threads)
+            native.run(list(got.values()), VALUES, COUNT, threads)
             for name, array in wanted.items():
                 same = np.array_equal(got[name], array, equal_nan=array.dtype.kind == "f")
                 assert same, f"{shape}, {threads} threads, {name}: {got[name]} is not {array}\n{text}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generated_kernels import SIZE, TYPES, kernels
+from generated_kernels import SIZE, TYPES, VALUES, kernels, named
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_emulated_mistakes import CASES, N, written
@@ -201,11 +201,12 @@ def test_what_is_not_counted_follows_from_what_is() -> None:
 @given(st.one_of(kernels(), kernels(digits=True)))
 def test_generated_programs_are_counted_alike(text: str) -> None:
     count, rng = 21, np.random.default_rng(1)
-    arrays = {"xi": rng.integers(-5, 20, count).astype("int32"), "xf": rng.standard_normal(count).astype("float32")}
-    arrays |= {"ti": rng.integers(-5, 20, SIZE).astype("int32"), "tf": rng.standard_normal(SIZE).astype("float32")}
-    arrays |= {f"y_{type_}": np.zeros(count, DTYPES[type_]) for type_ in TYPES}
+    inputs = [rng.integers(-5, 20, count).astype("int32"), rng.standard_normal(count).astype("float32")]
+    inputs += [rng.integers(-5, 20, SIZE).astype("int32"), rng.standard_normal(SIZE).astype("float32")]
     kernel = read_kernel(text)
-    wanted, got = emulate(kernel, arrays, {"s": 0.75}, count), instrumented(kernel, arrays, {"s": 0.75}, count)
+    arrays = named(kernel.arrays, [*inputs, *(np.zeros(count, DTYPES[type_]) for type_ in TYPES)])
+    values = named(kernel.values, VALUES)
+    wanted, got = emulate(kernel, arrays, values, count), instrumented(kernel, arrays, values, count)
     assert got.counts == wanted.counts, text
     assert got.lines == wanted.lines, text
     assert strides(got) == strides(wanted), text

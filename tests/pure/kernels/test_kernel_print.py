@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generated_kernels import kernels
+from generated_kernels import VALUES, kernels, named
 from hypothesis import given, settings
 
 from laminar.kernels.arguments import arguments
@@ -105,13 +105,12 @@ def test_generated_kernels_compute_the_same(text: str) -> None:
     kernel = read_kernel(text)
     again = read_kernel(print_kernel(kernel))
     made = np.random.default_rng(0)
-    given = {
-        "xi": made.integers(-5, 6, 4).astype("int32"),
-        "xf": made.normal(size=4).astype("float32"),
-        "ti": made.integers(-5, 6, 9).astype("int32"),
-        "tf": made.normal(size=9).astype("float32"),
-        "s": 0.5,
-    }
-    called = arguments(kernel, given)
+    inputs = [
+        made.integers(-5, 6, 4).astype("int32"),
+        made.normal(size=4).astype("float32"),
+        made.integers(-5, 6, 9).astype("int32"),
+        made.normal(size=9).astype("float32"),
+    ]
+    called = arguments(kernel, named(kernel.values, VALUES) | named(kernel.arrays[: len(inputs)], inputs))
     for name, values in emulate(kernel, called.arrays, called.values, called.count).outputs.items():
         np.testing.assert_array_equal(emulate(again, called.arrays, called.values, called.count).outputs[name], values, err_msg=name)

@@ -67,6 +67,11 @@ def test_a_whole_file() -> None:
     )
 
 
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    (tmp_path / "lab.toml").write_text(LAB, encoding="utf-8-sig")
+    assert read_machine(tmp_path / "lab.toml") == parse_machine(LAB, "lab.toml")
+
+
 def test_one_node_needs_no_link_and_no_names() -> None:
     found = parse_machine('[[node]]\ncores = 2\nmemory = "8GB"\n', "shed.toml")
     assert found.one_node

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
 
+from laminar.core.figures import more_than
 from laminar.grid.pricing.price import grid_price
 from laminar.plan.correction import Correction
 from laminar.plan.explain import conclusion
@@ -205,6 +207,27 @@ def test_a_straggler_slows_sync_down_and_a_quorum_hardly() -> None:
 def test_what_does_not_fit_is_refused_with_the_sum() -> None:
     found = pricer(on=machine(memory=150_000_000)).price(Sync(workers=4), 64)
     assert isinstance(found, Refused) and "GB of memory on desk, which has 0.15 GB" in found.why
+
+
+def test_what_hardly_does_not_fit_shows_by_how_much() -> None:
+    needed = priced(Sync(workers=1)).memory_bytes
+    found = pricer(on=machine(memory=needed - 2)).price(Sync(workers=1), 64)
+    assert isinstance(found, Refused)
+    more, room = map(float, re.findall(r"([\d.]+) GB", found.why))
+    assert more > room, found.why
+
+
+@pytest.mark.parametrize(
+    ("size", "room", "count", "said"),
+    [
+        (300_000_000, 150_000_000, 1, ("0.30 GB", "0.15 GB")),
+        (241_000_000, 239_500_000, 1, ("0.241 GB", "0.240 GB")),
+        (121_000_000, 241_000_000, 2, ("0.121 GB", "0.241 GB")),
+        (1_000_000_001, 1_000_000_000, 1, ("1.000000001 GB", "1.000000000 GB")),
+    ],
+)
+def test_as_many_digits_as_show_what_is_more(size: int, room: int, count: int, said: tuple[str, str]) -> None:
+    assert more_than(size, room, count) == said
 
 
 def test_what_the_model_does_not_allow_is_refused() -> None:

@@ -51,6 +51,11 @@ class Again(nn.Module):
         (Again, Pipeline(stages=3, microbatches=4)),
         (Again, Pipeline(stages=4, microbatches=4, **ROWS)),
         (Again, Pipeline(workers=2, stages=4, microbatches=4, schedule="interleaved")),
+        (mlp, Pipeline(stages=2, microbatches=6)),  # 3, 3, 3, 3, 3 and 1 of the 16 rows
+        (mlp, Pipeline(stages=2, microbatches=7)),  # 3 of them each make one less
+        (mlp, Pipeline(stages=2, microbatches=3, **ROWS)),
+        (mlp, Pipeline(stages=2, microbatches=3, **COLS)),
+        (Again, Pipeline(workers=2, stages=4, microbatches=6, schedule="interleaved")),
         (Wide, Branches(lanes=2)),
         (Wide, Branches(lanes=3, **ROWS)),
     ],
@@ -59,7 +64,7 @@ def test_bytes_are_those_of_all_workers(model: type[nn.Module], how: Pipeline | 
     one = job(model(), tmp_path)
     known = profile(one)
     cost = known.stages(how, 16)
-    operators = known._cost(rules_of(how), 16 // (cost.batches * how.parts) * how.parts, staged=True).operators
+    operators = known._cost(rules_of(how), -(-16 // (cost.batches * how.parts)) * how.parts, staged=True).operators
     costs = [Cost(each.forward, each.inputs + each.weights, each.weights) for each in operators[:-1]]
     asked = replace(one, recipe=msgspec.structs.replace(one.recipe, strategy=how))
     prepared = in_stages(asked, how, *known._traced.flows(rules_of(how)), costs)

@@ -14,6 +14,7 @@ from typing import Any, Final, final
 import msgspec
 import psutil
 
+from laminar.core import interrupts
 from laminar.grid.node.limits import Limits
 from laminar.grid.node.memory_limit import CODE, held, too_much
 
@@ -52,7 +53,8 @@ class Computer:
         self._lines = queue.SimpleQueue()
         # in a session of its own: Ctrl-C is for the keeper
         apart: dict[str, Any] = {"start_new_session": True} if os.name == "posix" else {"creationflags": NEW_GROUP}
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, **apart)
+        with interrupts.held_back():
+            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, **apart)
         self._reader = threading.Thread(target=self._read, args=(self._process, self._lines), daemon=True)
         self._reader.start()
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from laminar.core.errors import LaminarError
+from laminar.core.figures import more_than
 from laminar.core.seeds import derive
 from laminar.grid.pricing.play import Play
 from laminar.grid.pricing.scene import Desk, Pace, Scene
@@ -142,9 +143,10 @@ def _with_room(grid: Desktops, memory: int) -> Desktops:
     nodes = tuple(node for node in grid.nodes if node.memory >= memory)
     if not nodes:
         most = max((node.memory for node in grid.nodes), default=0)
+        needed, room = more_than(memory, most)
         raise LaminarError(
             "L014",
-            f"{memory / 1e9:.2f} GB of memory on every node that takes part, and the largest has {most / 1e9:.2f} GB",
+            f"{needed} of memory on every node that takes part, and the largest has {room}",
             hint="a smaller batch or smaller modules",
         )
     return dataclasses.replace(grid, nodes=nodes)

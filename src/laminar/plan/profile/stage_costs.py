@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from laminar.parallel.stages.flow import Flow
 from laminar.parallel.stages.measure import Cost
 from laminar.parallel.stages.plan import Stage
 from laminar.parallel.stages.prepare import Prepared, Staged, in_stages
+from laminar.parallel.stages.traffic import lane_traffic
 from laminar.plan.facts import Exchange, ModelCost, StageCost, StagesCost, Taken
 from laminar.plan.profile.operators import buckets, last_place
 from laminar.train.job import Job
@@ -42,7 +44,17 @@ def stages_cost(job: Job, how: Staged, flows: tuple[Flow, Flow], cost: ModelCost
     holders = {name: len(lanes) for name, lanes in prepared.fit.holders().items() if len(lanes) > 1 and name in names}
     shared = sum((lanes - 1) * _tensor_bytes(training, name) for name, lanes in holders.items())
     by_all = sum(lanes * (lanes - 1) * _tensor_bytes(training, name) for name, lanes in holders.items())
-    return StagesCost(tuple(stages), prepared.fit.lanes, prepared.batches, shared, by_all)
+    return StagesCost(tuple(stages), prepared.fit.lanes, prepared.batches, shared, by_all, _uneven(job, how, prepared, names))
+
+
+def _uneven(job: Job, how: Staged, prepared: Prepared, trained: Collection[str]) -> int | None:
+    """What all workers hand over in a step, counted one by one: of the last micro-batch less than of the others. None: all are alike."""
+    rows = min(job.recipe.batch, len(job.data.train))
+    if rows == prepared.rows * prepared.batches:
+        return None
+    places = [dict(zip(how.mesh, at, strict=True)) for at in itertools.product(*map(range, how.mesh.values()))]
+    lanes = range(prepared.fit.lanes)
+    return sum(lane_traffic(prepared, lane, at, rows, how.parts, lambda name: name in trained).step for lane in lanes for at in places)
 
 
 def _gradients(prepared: Prepared, lane: int, trained: Collection[str]) -> tuple[Exchange, ...]:

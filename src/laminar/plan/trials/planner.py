@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from laminar.core.clock import SYSTEM, Clock
-from laminar.core.figures import many
+from laminar.core.figures import many, more_than
 from laminar.plan.budget import ENDLESS, Budget, OutOfTime
 from laminar.plan.candidates import Space
 from laminar.plan.desktops import Desktops, GridPrice
@@ -168,8 +168,9 @@ def refuse_hopeless(job: Job, machine: Machine) -> None:
     room = max(node.memory for node in machine.nodes)
     if PROCESS + share > room:
         biggest = sorted(((name, tensor.nbytes) for name, tensor in tensors), key=lambda one: -one[1])[:BIGGEST]
-        needs = f"a worker takes {(PROCESS + share) / 1e9:.2f} GB or more ({PROCESS / 1e9:.2f} GB of it without a model)"
-        raise no_room(f"{needs}, and the largest node has {room / 1e9:.2f} GB", biggest)
+        needed, there = more_than(PROCESS + share, room)
+        needs = f"a worker takes {needed} or more ({PROCESS / 1e9:.2f} GB of it without a model)"
+        raise no_room(f"{needs}, and the largest node has {there}", biggest)
 
 
 def _desktops(grid: Desktops | None, profile: Profile, batch: int) -> dict[str, Any]:
