@@ -73,7 +73,7 @@ def test_bytes_are_those_of_all_workers(model: type[nn.Module], how: Pipeline | 
     sent = [lane_traffic(prepared, lane, at, 16, how.parts, lambda name: name in trained) for lane in range(cost.lanes) for at in places]
     assert stages_bytes(cost, len(places)) == sum(each.step for each in sent) > 0
     if "batch" in how.split:
-        assert all(any(stage.gradients for stage in cost.stages if stage.lane == lane) for lane in range(cost.lanes))
+        assert any(stage.gradients for stage in cost.stages)  # a lane may have nothing to train: where it is cut goes by measured times
 
 
 def test_branches_that_all_stay_with_one_lane_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
