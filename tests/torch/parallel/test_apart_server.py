@@ -130,12 +130,12 @@ def test_when_all_leave_without_an_answer_the_round_is_another_ones(make: Make) 
 
 @pytest.mark.parametrize("quorum", [0.3, 1.0])
 def test_workers_without_samples_are_not_waited_for(make: Make, quorum: float) -> None:
-    bench = make(Quorum(workers=3, quorum=quorum), batches=2, epochs=1, batch=8, samples=10)
+    bench = make(Quorum(workers=3, quorum=quorum), batches=2, epochs=1, batch=8, samples=13)
     peers = [bench.peer(str(i)) for i in range(3)]
     for peer, one in zip(peers, rounds(*peers), strict=True):
         peer.answer(one, 1, 0, 0, 0)
     given = [(peer, task) for peer in peers if isinstance(task := peer.task(), Round)]
-    assert [task.task.rows for _, task in given] == [(0, 1), (1, 2)]  # of two samples the first has none
+    assert [task.task.rows for _, task in given] == [(0, 2), (2, 5)]  # of five samples the last has none, so that none has a single one
     assert bench.decisions.position == 1 and not bench.decisions.finished
     for peer, task in given:
         peer.answer(task, 0, 1, 0, 0)
@@ -148,10 +148,9 @@ def test_workers_without_samples_are_not_waited_for(make: Make, quorum: float) -
 def test_a_minimum_above_the_samples_of_the_last_batch_is_no_dead_end(make: Make) -> None:
     bench = make(Quorum(workers=3, quorum=1.0, minimum=3), batches=1, epochs=1, batch=8, samples=2)
     peers = [bench.peer(str(i)) for i in range(3)]
-    for peer in peers[1:]:
-        task = peer.task()
-        assert isinstance(task, Round)
-        peer.answer(task, 1, 0, 0, 0)
+    task = peers[0].task()
+    assert isinstance(task, Round) and task.task.rows == (0, 2)
+    peers[0].answer(task, 1, 0, 0, 0)
     assert bench.decisions.finished == "all epochs done" and bench.weights() == pytest.approx([-1, 0, 0, 0])
 
 

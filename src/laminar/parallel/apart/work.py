@@ -164,9 +164,14 @@ class Rounds(msgspec.Struct, kw_only=True):
         count = len(workers)
         if self.every is None:
             self.ahead, rows = 1, min(self.batch, self.samples - first * self.batch)
+            if rows < min(self.batch, 2 * count):  # of a short batch fewer take two rows or more each: of one there are no batch statistics
+                taking = max(1, rows // 2)
+                parts = {worker: (rows * i // taking, rows * (i + 1) // taking) for i, worker in enumerate(workers[:taking])}
+            else:
+                parts = self._cut(workers, self.batch, rows, least_of(rows, count))
             return {
                 worker: Task(number=number, epoch=epoch, first=first, last=first + 1, rows=(a, b))
-                for worker, (a, b) in self._cut(workers, self.batch, rows, least_of(rows, count)).items()
+                for worker, (a, b) in parts.items()
                 if a < b
             }
         if not self.every:
