@@ -36,6 +36,6 @@ def test_a_node_starts_at_login_until_it_leaves(tmp_path: Path, monkeypatch: pyt
         assert node.wait(30) == 0
         left = grid.run("grid", "leave", "--home", str(project / "n0"), "--json")
         assert left.returncode == 0, left.stderr
-        assert json.loads(left.stdout) == {"given_back": 0, "handed_in": 0, "refused": 0}
+        assert json.loads(left.stdout) == {"brought": 0, "given_back": 0, "handed_in": 0, "refused": 0}
         again = grid.run("grid", "join", "--home", str(project / "n0"))
         assert again.returncode == 5 and "has joined no grid yet" in again.stderr
