@@ -8,7 +8,8 @@ first, and over the rounds. The limit on two cores is 2.0. `--gloo` adds two wor
 device instead of in shared memory, as they would on two machines, against the same one process. One process gathers its next batches on
 another thread, so it has most of a core besides; `--one-core` adds it bound to a single core, as each worker has one to itself.
 `--allowed` adds what the machine allows: two such processes at once, a core and half of the batch each, that have nothing to do with each
-other. It is below 2.0 where half of the samples take more than half of the time, and where two cores are not twice one.
+other. It is below 2.0 where half of the samples take more than half of the time, and where two cores are not twice one. It is no upper
+limit: each of the two makes the whole of an optimizer's step, which workers share out.
 Wanted: 1.4 (mlp, batch 256), 1.75 (mlp, batch 1024), 1.85 (cnn, batch 256).
 """
 
