@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 import socket
@@ -11,8 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from laminar.core import digest
+from laminar.core.errors import LaminarError
+from laminar.grid.node.client import Client, Unreachable
 from laminar.grid.node.home import Home
+from laminar.grid.node.keeper import Keeper
+from laminar.grid.node.limits import Limits
 from laminar.grid.node.line import Broken, Line
+from laminar.grid.wire.messages import Ask, Work
+from laminar.grid.wire.signing import Key
 from tests.multi.grid.served import commands
 from tests.multi.grid.test_grid_commands import STACK
 
@@ -68,6 +76,26 @@ def test_a_node_whose_folder_is_deleted_ends_and_says_so(tmp_path: Path) -> None
         said = node.stderr.read()
         assert node.wait(60) == 5
         assert f"error L503: the folder {tmp_path / 'n0'} of this node is gone" in said and "laminar grid join URL --token TOKEN" in said
+
+
+def test_a_folder_that_was_made_again_by_what_was_about_to_be_written_is_gone_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "n0")
+    assert home.key
+
+    def deletes(_: Client, _asked: Ask) -> Work:
+        shutil.rmtree(home.root)
+        home.keep_file(digest.of_bytes(b"x"), b"x")
+        raise Unreachable("it went away")
+
+    monkeypatch.setattr(Client, "work", deletes)
+    with (
+        contextlib.closing(Client("http://127.0.0.1:9", Key.make())) as client,
+        pytest.raises(LaminarError, match="of this node is gone") as caught,
+    ):
+        Keeper(home, client, Limits(battery=True), "n", lambda _: None).run()
+    assert caught.value.code == "L503" and home.has_file(digest.of_bytes(b"x"))
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])

@@ -94,6 +94,7 @@ def test_a_task_that_needs_too_much_is_given_back_and_its_run_left_alone(tmp_pat
     home, stop = Home(tmp_path / "home"), threading.Event()
     large, small = on_disk(home, "large", 100_000, tmp_path, 1), on_disk(home, "small", 10, tmp_path, 2)  # 819 MB a batch, and 80 kB
     server, told = Server([large, small], stop), list[str]()
+    assert home.key  # as whoever has joined has one
     keeper = Keeper(home, server, Limits(memory=ALLOWED), "n", told.append, stop=stop)  # type: ignore[arg-type]
     assert keeper.run() == 1
     assert server.answers == [2]

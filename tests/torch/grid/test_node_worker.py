@@ -50,6 +50,7 @@ def job(tmp: Path, grid: Grid, spec: DataSpec = SPEC, frozen: list[str] | None =
 
 def node(tmp: Path, described: Described, version: bytes) -> tuple[Home, Worker]:
     home = Home(tmp / "home")
+    assert home.key
     for sha256, data in described.files.items():
         home.keep_file(sha256, data)
     home.keep_version("run", 0, version)

@@ -141,7 +141,7 @@ class Home:
     def keep_version(self, run: str, number: int, data: bytes) -> None:
         """Not flushed: what is lost is fetched again, and its digest is checked by each process that finds it."""
         folder, numbers = self._versions_of(run)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         atomic.write_unflushed(folder / str(number), data)
         others = sorted({*numbers} - {number}, reverse=True)  # the one that is needed now may be older than all of them
         for one in others[VERSIONS - 1 :]:
@@ -245,8 +245,8 @@ class Home:
 
     @property
     def gone(self) -> bool:
-        """Somebody has deleted it while the node was at work."""
-        return not self.root.is_dir()
+        """Somebody has deleted it while the node was at work. By its key: what was about to be written may have made the folder again."""
+        return not (self.root / "key").exists()
 
     @property
     def habits_path(self) -> Path:

@@ -115,15 +115,18 @@ class Keeper:
     def _later(self, why: str) -> None:
         if self._stop.is_set():  # nothing is wrong: the line was hung up
             return
+        self._unless_gone(why)
+        wait = self._backoff.failed()
+        self._tell(f"{why}; again in {wait:.0f} s")
+        self._stop.wait(wait)
+
+    def _unless_gone(self, why: str) -> None:
         if self._home.gone:
             raise LaminarError(
                 "L503",
                 f"the folder {self._home.root} of this node is gone, and its key and its tasks with it ({why})",
                 hint="laminar grid join URL --token TOKEN makes a new node",
             )
-        wait = self._backoff.failed()
-        self._tell(f"{why}; again in {wait:.0f} s")
-        self._stop.wait(wait)
 
     def _goes_on(self, more: int) -> bool:
         """After so many more answers?"""
@@ -141,6 +144,7 @@ class Keeper:
         if now >= self._habits_again:
             self._keep_habits()
         self._looked, self._look_again = now, now + LOOK
+        self._unless_gone("somebody has deleted it")
         own = [os.getpid(), *([self._computer.pid] if self._computer.pid else [])]
         why = rests(self._limits, self._watcher.look(own))
         if not why and self._limits.memory is not None and self._computer.memory() > self._limits.memory:
