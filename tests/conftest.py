@@ -22,7 +22,7 @@ hypothesis.settings.load_profile("laminar")
 
 # Tests run side by side on few cores: one thread each, and nothing of the user's own settings.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-for name in ("LAMINAR_STORE", "LAMINAR_DEBUG", "LAMINAR_FEATURES_BUDGET", "LAMINAR_DATA_MEMORY"):
+for name in ("LAMINAR_STORE", "LAMINAR_DATA", "LAMINAR_DEBUG", "LAMINAR_FEATURES_BUDGET", "LAMINAR_DATA_MEMORY"):
     os.environ.pop(name, None)
 
 STACK = """\

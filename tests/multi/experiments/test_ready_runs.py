@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Example, cli
 
 
+@pytest.mark.slow
 def test_sequential_stands_beside_the_published_epochs(tmp_path: Path) -> None:
     words = ("experiment", "sequential", "--data", "digits", "--epochs", "2", "--repeats", "2", "--even-if-busy", "-q", "--json")
     (found,) = json.loads(cli(*words, cwd=tmp_path).stdout)["experiments"]

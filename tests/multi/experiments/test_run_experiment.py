@@ -125,6 +125,7 @@ def test_ctrl_c_and_a_budget_keep_what_has_ended(lab: Lab, tmp_path: Path) -> No
     assert len(lab.run(axes={"lr": [0.1, 0.01, 0.001]})) == 3
 
 
+@pytest.mark.slow
 def test_a_timed_trial_that_was_cut_short_is_trained_anew_once(lab: Lab) -> None:
     """Both variants have one key, so the second is a run of its own: its checkpoint would only make a time that does not count."""
     given: dict[str, Any] = {"timed": True, "even_if_busy": True, "warm_up": 0, "axes": {"threads": [1, 2]}, "set": {"epochs": 300}}

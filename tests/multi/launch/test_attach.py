@@ -54,6 +54,7 @@ def until_it_trains(process: subprocess.Popen[str]) -> None:
     raise AssertionError(process.communicate())
 
 
+@pytest.mark.slow
 def test_a_hang_up_is_survived_and_the_build_watched_to_its_end(tmp_path: Path) -> None:
     project = ClusterProject(tmp_path / "p")
     project.slow.touch()

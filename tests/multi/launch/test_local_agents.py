@@ -152,6 +152,7 @@ def test_a_model_is_split_far_away(tmp_path: Path, strategy: str) -> None:
     assert there.leftovers() == []
 
 
+@pytest.mark.slow
 def test_a_lost_agent_of_a_pipeline_is_replaced_and_it_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
     project, launcher = ClusterProject(tmp_path / "p"), LocalAgents()
     project.edit("epochs = 4", "epochs = 60")
@@ -309,6 +310,7 @@ def test_agents_end_with_a_chief_that_is_killed(tmp_path: Path) -> None:
     os.close(watch)
 
 
+@pytest.mark.slow
 def test_kept_features_are_computed_once_where_all_see_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = ClusterProject(tmp_path / "p", layers=2)
     project.edit("epochs = 1, batch", 'epochs = 1, keep_features = "always", batch')

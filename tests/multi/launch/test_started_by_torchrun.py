@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from laminar.core.events import read
 from tests import warm
 from tests.multi.launch.cluster_project import ClusterProject, many_epochs
@@ -142,6 +144,7 @@ def slow_epochs(folder: Path) -> ClusterProject:
     return project
 
 
+@pytest.mark.slow
 def test_torchrun_with_a_rank_for_the_evaluator(tmp_path: Path) -> None:
     """Two workers and three ranks: the last one tests, and what is learned is what was learned without it."""
     here, there = many_epochs(tmp_path / "here"), slow_epochs(tmp_path / "there")
@@ -160,6 +163,7 @@ def test_torchrun_with_a_rank_for_the_evaluator(tmp_path: Path) -> None:
     assert [event["epoch"] for event in events(there, "epoch")] == list(range(60))
 
 
+@pytest.mark.slow
 def test_the_rank_of_an_evaluator_may_be_lost(tmp_path: Path) -> None:
     """Another is started beside the chief, and no worker is disturbed."""
     project = slow_epochs(tmp_path / "p")

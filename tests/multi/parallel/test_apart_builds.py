@@ -20,6 +20,7 @@ import pytest
 from laminar.core.errors import LaminarError
 from laminar.core.events import read
 from tests import warm
+from tests.thinned import thinned
 
 STACK = """\
 [stack]
@@ -43,6 +44,7 @@ import time
 
 import torch
 from torch import nn
+from tests.thinned import thinned
 
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -197,9 +199,7 @@ def test_every_strategy_builds(tmp_path: Path, kind: str) -> None:
     assert unused.tolist() == [1.0] * 7  # no gradient, no decay
 
 
-@pytest.mark.parametrize(
-    ("kind", "elastic"), [("downpour", True), ("averaging", False), pytest.param("quorum", True, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("kind", "elastic"), thinned([("downpour", True), ("averaging", False), ("quorum", True)]))
 def test_a_worker_and_a_server_are_killed(tmp_path: Path, kind: str, elastic: bool) -> None:
     project = Project(tmp_path / "p", model="slow", epochs=30)
     process = project.start("build", "--json", "--strategy", STRATEGIES[kind], "--workers", "2", *(["--elastic"] if elastic else []))
@@ -219,6 +219,7 @@ def test_a_worker_and_a_server_are_killed(tmp_path: Path, kind: str, elastic: bo
     assert f"server 0 (process {server}) was ended by SIGKILL" in notes[1] and "from its snapshot" in notes[1]
 
 
+@pytest.mark.slow
 def test_a_worker_and_a_server_that_are_stopped_are_named_and_dropped(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", model="slow", epochs=30)
     process = project.start("build", "--json", "--strategy", "quorum:quorum=0.5,timeout=4", "--workers", "2")

@@ -11,13 +11,14 @@ import pytest
 from laminar.grid.node.computer import Computer
 from laminar.grid.node.limits import Limits
 from laminar.parallel.crew import Crew
+from tests.thinned import thinned
 
 TEAMS = ("sync.member", "split.member", "stages.member")
 OTHERS = ("apart.server_process", "apart.worker_process", "evaluation.evaluator_process")
 PATIENCE = 60.0
 
 
-@pytest.mark.parametrize("module", TEAMS + OTHERS)
+@pytest.mark.parametrize("module", [*thinned(TEAMS), *thinned(OTHERS)])
 def test_a_process_that_loads_is_not_interrupted(module: str, capfd: pytest.CaptureFixture[str]) -> None:
     with Crew() as crew:
         member = crew.start(f"laminar.parallel.{module}", "worker", 0, {})

@@ -98,6 +98,7 @@ def test_training_apart_has_one_too(tmp_path: Path, strategy: str) -> None:
     assert "was ended by SIGKILL; it was started again" in str(layer["notes"])
 
 
+@pytest.mark.slow
 def test_on_a_cluster_it_has_an_agent_of_its_own_whose_loss_is_nobodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClusterStaff, "one_machine", property(lambda _: False))  # they meet over the network
     project, launcher = many_epochs(tmp_path / "p"), LocalAgents()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.multi.parallel.frozen_project import top_losses
 from tests.multi.parallel.test_sync_builds import alive, built, events, laminar, project, start, wait_for_step
+from tests.thinned import thinned
 
 SQUARE = 'kind = "mesh", mesh = { rows = 2, cols = 2 }, split = { batch = "rows", hidden = "cols" }'
 TWO = 'kind = "mesh", mesh = { cols = 2 }, split = { hidden = "cols" }'
@@ -25,7 +26,7 @@ def losses(folder: Path) -> list[float]:
     return [event["loss"] for event in events(folder, "step")]
 
 
-@pytest.mark.parametrize("strategy", [SQUARE, f'{TWO}, link = "gloo"'])
+@pytest.mark.parametrize("strategy", thinned([SQUARE, f'{TWO}, link = "gloo"']))
 def test_the_layer_is_that_of_one_process(tmp_path: Path, strategy: str) -> None:
     more = ", clip = 0.5"
     alone, split = project(tmp_path / "alone", more=more), mesh_project(tmp_path / "split", strategy, more=more)
@@ -66,7 +67,7 @@ def test_a_run_of_four_goes_on_with_two(tmp_path: Path) -> None:
     assert resumed["step"] >= 20
 
 
-@pytest.mark.parametrize("rank", [0, 3])
+@pytest.mark.parametrize("rank", thinned([3, 0]))
 def test_a_killed_worker_is_replaced(tmp_path: Path, rank: int) -> None:
     split = mesh_project(tmp_path / "split", SQUARE, epochs=40, more=", checkpoint_seconds = 0.1")
     process = start(split, "build", "--json", "-q")
@@ -109,7 +110,7 @@ def test_what_cannot_be_is_told_before_any_process_starts(tmp_path: Path, strate
     assert not list((tmp_path / "p").glob(".laminar/runs/*/events.jsonl"))
 
 
-@pytest.mark.parametrize("keep", ["never", "always"])
+@pytest.mark.parametrize("keep", thinned(["always", "never"]))
 def test_a_frozen_bottom_stays_as_it_is(tmp_path: Path, keep: str) -> None:
     alone, one = top_losses(tmp_path / "alone", keep)
     split, many = top_losses(

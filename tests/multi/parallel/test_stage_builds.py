@@ -14,6 +14,7 @@ import pytest
 from tests.multi.parallel.frozen_project import top_losses
 from tests.multi.parallel.test_mesh_builds import losses
 from tests.multi.parallel.test_sync_builds import alive, built, events, laminar, project, start, wait_for_step
+from tests.thinned import thinned
 
 DEEP = "{ hidden = [24, 24, 24] }"
 FOUR = 'kind = "pipeline", stages = 4, microbatches = 5'
@@ -23,6 +24,7 @@ CROSSED = 'kind = "pipeline", stages = 2, microbatches = 4, mesh = { cols = 2 },
 WIDE = """\
 import torch
 from torch import nn
+from tests.thinned import thinned
 
 
 class Wide(nn.Module):
@@ -47,7 +49,8 @@ def staged(folder: Path, strategy: str, *, epochs: int = 4, more: str = "") -> P
 
 
 @pytest.mark.parametrize(
-    "strategy", [TWO, CROSSED, f'{TWO}, link = "gloo"', 'kind = "pipeline", stages = 4, workers = 2, schedule = "interleaved"']
+    "strategy",
+    thinned([CROSSED, f'{TWO}, link = "gloo"', TWO, 'kind = "pipeline", stages = 4, workers = 2, schedule = "interleaved"'], keep=2),
 )
 def test_the_layer_is_that_of_one_process(tmp_path: Path, strategy: str) -> None:
     more = ", clip = 0.5"
@@ -108,6 +111,7 @@ def test_a_picture_of_the_last_step(tmp_path: Path) -> None:
     assert sum("weights of micro-batch 3 in stage 1" in str(bar) for bar in bars) == 1
 
 
+@pytest.mark.slow
 def test_a_run_of_four_goes_on_with_two(tmp_path: Path) -> None:
     """As if nothing had happened, to the last bit. Against one process only for a while: it adds up in another order, and what that
     rounds otherwise grows a thousandfold in some hundred steps of Adam once the loss is small, on one machine sooner than on another."""
@@ -137,7 +141,7 @@ def interrupted(folder: Path, step: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "strategy", ['kind = "branches", lanes = 2', 'kind = "pipeline", stages = 2, microbatches = 5, batch_norm = "each"']
+    "strategy", thinned(['kind = "branches", lanes = 2', 'kind = "pipeline", stages = 2, microbatches = 5, batch_norm = "each"'])
 )
 def test_how_often_it_was_interrupted_changes_no_bit(tmp_path: Path, strategy: str) -> None:
     """From one checkpoint, once at a stretch and once in pieces: who has which operator is kept beside it."""
@@ -153,7 +157,7 @@ def test_how_often_it_was_interrupted_changes_no_bit(tmp_path: Path, strategy: s
     assert many["id"] == one["id"]
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", thinned([1, 0]))
 def test_a_killed_worker_is_replaced(tmp_path: Path, rank: int) -> None:
     cut = staged(tmp_path / "cut", TWO, epochs=40, more=", checkpoint_seconds = 0.1")
     process = start(cut, "build", "--json", "-q")
@@ -167,7 +171,9 @@ def test_a_killed_worker_is_replaced(tmp_path: Path, rank: int) -> None:
     assert steps == list(range(len(steps)))
 
 
-@pytest.mark.parametrize(("keep", "cut_at"), [("never", "stages = 2"), ("always", "stages = 2"), ("always", 'cut = ["features.conv1"]')])
+@pytest.mark.parametrize(
+    ("keep", "cut_at"), thinned([("always", 'cut = ["features.conv1"]'), ("never", "stages = 2"), ("always", "stages = 2")])
+)
 def test_a_frozen_bottom_stays_as_it_is(tmp_path: Path, keep: str, cut_at: str) -> None:
     alone, one = top_losses(tmp_path / "alone", keep)
     cut, many = top_losses(tmp_path / "cut", keep, f'{{ kind = "pipeline", {cut_at}, microbatches = 4 }}')

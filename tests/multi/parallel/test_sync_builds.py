@@ -17,6 +17,7 @@ import pytest
 
 from laminar.core.events import read
 from tests import warm
+from tests.thinned import thinned
 
 STACK = """\
 [stack]
@@ -39,6 +40,7 @@ import os
 import time
 
 from torch import nn
+from tests.thinned import thinned
 
 
 class Slow(nn.Module):
@@ -194,6 +196,7 @@ def test_ctrl_c_keeps_the_step_and_ends_every_process(tmp_path: Path) -> None:
     assert events(folder, "resume")[0]["step"] == kept >= 20
 
 
+@pytest.mark.slow
 def test_a_build_that_ignores_ctrl_c_is_ended_by_sigterm_all_the_same(tmp_path: Path) -> None:
     """What a script starts with & ignores SIGINT, and so did its workers: nobody could stop them, nor end a trial of the planner."""
     folder = slow_project(tmp_path / "background")
@@ -208,7 +211,7 @@ def test_a_build_that_ignores_ctrl_c_is_ended_by_sigterm_all_the_same(tmp_path: 
     assert events(folder, "checkpoint")[-1]["why"] == "interrupted"
 
 
-@pytest.mark.parametrize("ended", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("ended", thinned([signal.SIGKILL, signal.SIGINT]))
 def test_what_was_said_of_a_lost_worker_is_in_the_history_and_outlives_the_build(tmp_path: Path, ended: signal.Signals) -> None:
     folder = slow_project(tmp_path / "lost")
     process = start(folder, "build", "--strategy", "sync", "--workers", "2")

@@ -14,6 +14,7 @@ import pytest
 from laminar.core.errors import LaminarError
 from laminar.core.events import Event, nowhere, read
 from laminar.stack.api import Stack
+from tests.thinned import thinned
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -87,7 +88,7 @@ def test_over_gloo_steps_of_several_batches_are_those_of_one_process(tmp_path: P
     assert max(abs(a - b) for a, b in zip(alone, three, strict=True)) < 1e-5
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", thinned(LINKS))
 def test_a_compressed_training_that_was_interrupted_goes_on_bit_by_bit(tmp_path: Path, link: str) -> None:
     strategy = f'workers = 2, link = "{link}", {DGC}'
     whole, parts = tmp_path / "whole", tmp_path / "parts"
@@ -125,7 +126,7 @@ def test_over_gloo_a_killed_worker_does_not_end_the_training(tmp_path: Path, ran
     assert f"with {2 if elastic == 'true' else 1} worker" in layer.notes[0]
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", thinned(LINKS))
 def test_a_worker_that_stalls_is_not_waited_for_longer_than_the_timeout(tmp_path: Path, link: str) -> None:
     layer, pid = after_harm(tmp_path, signal.SIGSTOP, 1, f'workers = 2, link = "{link}", timeout = 4')
     assert layer.notes[0].startswith(f"worker 1 (process {pid}) was not heard of for 4 seconds; training went on from step ")

@@ -13,6 +13,7 @@ import torch
 from laminar.grid.trust import accounts
 from laminar.train.compression import AnyCompression, Dgc, Int8, NoCompression
 from laminar.train.on_grid import Grid
+from tests.thinned import thinned
 from tests.torch.grid.net import NetCrowd
 
 NODES, LIARS = 15, 3
@@ -59,16 +60,19 @@ def test_the_network_learns_and_no_honest_node_is_refused(compress: str) -> None
 
 @pytest.mark.parametrize(
     ("kind", "compress", "reason"),
-    [
-        ("overturning packet", "dense", "disagrees"),
-        ("overturning packet", "int8", "disagrees"),
-        ("overturning packet", "dgc", "account"),
-        ("turned packet", "dgc", "account"),
-        ("random packet", "dgc", "account"),
-        ("flipped", "dgc", "disagrees"),
-        ("sleeper overturning packet", "dgc", "account"),
-        ("buffers", "int8", "disagrees"),
-    ],
+    thinned(
+        [
+            ("overturning packet", "dense", "disagrees"),
+            ("flipped", "dgc", "disagrees"),
+            ("sleeper overturning packet", "dgc", "account"),
+            ("buffers", "int8", "disagrees"),
+            ("overturning packet", "int8", "disagrees"),
+            ("overturning packet", "dgc", "account"),
+            ("turned packet", "dgc", "account"),
+            ("random packet", "dgc", "account"),
+        ],
+        keep=4,
+    ),
 )
 def test_a_fifth_of_liars_does_no_harm_and_is_caught(kind: str, compress: str, reason: str) -> None:
     made = crowd(kind, compress)

@@ -46,10 +46,10 @@ IMAGE = {"batch", "channels", "height", "width"}
     ("make", "x", "path", "has"),
     [
         (Kinds, images, "conv", IMAGE),
-        (Kinds, images, "norm", IMAGE),
+        pytest.param(Kinds, images, "norm", IMAGE, marks=pytest.mark.slow),
         (Kinds, images, "pool", IMAGE),
         (Kinds, images, "wide", {"batch", "channels", "hidden"}),
-        (Kinds, images, "normed", {"batch", "hidden"}),
+        pytest.param(Kinds, images, "normed", {"batch", "hidden"}, marks=pytest.mark.slow),
         (Kinds, images, "head", {"batch", "hidden", "classes"}),
         (Cnn, images, "features", IMAGE),
         (Signal, signals, "", {"batch", "channels", "length", "classes"}),

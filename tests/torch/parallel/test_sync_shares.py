@@ -27,6 +27,7 @@ from laminar.train.compression import TopK
 from laminar.train.job import Job
 from laminar.train.loop import train
 from laminar.train.strategies import Sync
+from tests.thinned import thinned
 from tests.torch.train.train_jobs import Crash, events, images, job, stop_at
 
 Speeds = Callable[[int, random.Random], float]  # seconds that a row takes a member
@@ -129,8 +130,8 @@ def test_who_needs_twice_the_time_gets_half_the_rows(tmp_path: Path, link: str) 
 
 @pytest.mark.parametrize(
     ("crash", "how"),
-    [(3, {}), (16, {}), (17, {}), (39, {}), (39, {"compress": TopK(sparsity=0.9)})],
-    ids=["3", "16", "17", "39", "39, what was kept back"],
+    thinned([(39, {"compress": TopK(sparsity=0.9)}), (17, {}), (3, {}), (16, {}), (39, {})], keep=2),
+    ids=["39, what was kept back", "17", "3", "16", "39"],
 )
 def test_a_run_that_was_broken_off_goes_on_with_the_shares_it_had(tmp_path: Path, crash: int, how: dict[str, Any]) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"

@@ -10,6 +10,7 @@ import pytest
 import laminar.model.graph as graph
 from laminar.model.graph import Forms
 from tests.conftest import Example, write_example
+from tests.thinned import thinned
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ UNSAVED = {
 }
 
 
-@pytest.mark.parametrize("how", UNSAVED)
+@pytest.mark.parametrize("how", thinned(UNSAVED))
 def test_what_was_drawn_and_is_not_saved_is_part_of_the_graph(example: Example, traces: list[str], how: str) -> None:
     example.edit("models.py", "from torch import nn", "import torch\nfrom torch import nn")
     example.edit("models.py", "        self.head =", f"        {UNSAVED[how]}\n        self.head =")

@@ -50,6 +50,7 @@ def test_fashion_mnist_builds_as_it_stands(few_garments: Path, tmp_path: Path) -
     assert {layer.action for layer in stack.build().layers} == {"cached"}
 
 
+@pytest.mark.slow
 def test_what_fashion_mnist_specialises_on_is_learnt(few_garments: Path, tmp_path: Path) -> None:
     """Its recipe works, not only its spelling: more epochs on the few samples tell shoes apart."""
     init(tmp_path / "clothes", "fashion-mnist")
