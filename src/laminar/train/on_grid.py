@@ -40,7 +40,7 @@ class Grid(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     mode: Literal["rounds", "async"] = "rounds"
     rounds: int | None = None  # versions to make; None: as many as the recipe's epochs are
     local_steps: int = 20  # of a task
-    task_seconds: float | None = None  # that a task should take: a node too slow for that is given fewer steps; None: so that it is in time
+    task_seconds: float | None = None  # that a task should take: a node gets as many steps as it can do; None: so that it is in time
     quorum: float = 0.8
     deadline: float = 600.0  # seconds that a round waits at most
     minimum: int = 1  # answers that a step is made of at least

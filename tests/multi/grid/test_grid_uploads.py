@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from laminar.core import digest
 from laminar.core.seeds import derive
@@ -28,6 +29,7 @@ from laminar.grid.settings import Settings
 from laminar.grid.wire import signing
 from laminar.grid.wire.messages import About, Ask, Facts, Received, Task
 from laminar.grid.wire.sketch import Sketcher
+from laminar.train.compression import TopK
 from laminar.train.on_grid import Grid
 from laminar.train.recipe import Recipe
 from tests.multi.grid.served import Commands, serving
@@ -70,10 +72,10 @@ def about(run: str) -> bytes:
     return msgspec.json.encode(made)
 
 
-def begin(server: GridServer, run: str) -> None:
+def begin(server: GridServer, run: str, settings: Settings = SETTINGS) -> None:
     def do(tx: Tx) -> None:
         told, first = versions.put_file(tx, 0.0, about(run)), versions.put_file(tx, 0.0, FIRST.tobytes())
-        asked = commands.Begin(name=run, layer="net", settings=SETTINGS, about=told, version=first)
+        asked = commands.Begin(name=run, layer="net", settings=settings, about=told, version=first)
         commands.begin(tx, asked, TorchLearner(), 0.0)
 
     server.desk.do(do)
@@ -265,3 +267,44 @@ def test_a_server_that_is_killed_in_the_middle_of_an_answer(tmp_path: Path, monk
         made = GridServer(Options(folder, "test"), TorchLearner())
         assert learned(made, "run")
         made.close()
+
+
+# What nodes that leave have kept back
+
+
+def joined(server: GridServer, url: str) -> Client:
+    client = Client(url, signing.Key.make(), pinned=server.key.public)
+    client.enrol(server.secrets.join, Facts(name="n", cores=1, memory=1 << 30, platform="test", laminar="0"))
+    return client
+
+
+def test_a_large_residual_is_handed_in_in_pieces_and_taken_over_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "PIECE", PIECE)
+    strategy = msgspec.structs.replace(GRID, compress=TopK(sparsity=0.9))
+    keeps_back = msgspec.structs.replace(SETTINGS, recipe=msgspec.structs.replace(SETTINGS.recipe, strategy=strategy))
+    kept = save({"v": np.zeros(VALUES, np.float32)})
+    sends, sent = Client._send, list[str]()
+
+    def breaks(self: Client, method: str, path: str, *body: bytes, **more: Any) -> Any:
+        sent.append(path)
+        if len(sent) == 4:
+            raise Unreachable("the line broke")
+        return sends(self, method, path, *body, **more)
+
+    with serving(tmp_path) as (server, url), contextlib.ExitStack() as stack:
+        begin(server, "sparse", keeps_back)
+        leaver, heir, other = (stack.enter_context(contextlib.closing(joined(server, url))) for _ in range(3))
+        with monkeypatch.context() as patched:
+            patched.setattr(Client, "_send", breaks)
+            with pytest.raises(Unreachable):
+                leaver.custody("sparse", kept)
+        assert len(sent) == 4 and f"?at={PIECE}&size={len(kept)}" in sent[1]
+        assert heir.custody("sparse") is None  # it is not whole
+        with pytest.raises(Refusal) as caught:
+            leaver._send("PUT", f"/v1/runs/sparse/custody?at={PIECE}&size={len(kept)}", kept[PIECE:])
+        assert (caught.value.status, caught.value.error) == (409, "offset")
+        leaver.custody("sparse", kept)
+        assert [heir.custody("sparse"), other.custody("sparse"), heir.custody("sparse")] == [kept, None, kept]  # its reply may get lost
+        with pytest.raises(Refusal) as caught:
+            leaver.custody("sparse", kept + bytes(1 << 20))
+        assert (caught.value.status, caught.value.error) == (413, "size")

@@ -7,13 +7,15 @@ import time
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save
 
 from laminar.core import digest
 from laminar.grid.node.client import Refusal, Unreachable
-from laminar.grid.node.home import Home
+from laminar.grid.node.home import TAG, Home
 from laminar.grid.node.sent import Sent
 from laminar.grid.node.supplies import Supplies
 from laminar.grid.node.tidy import CUSTODY, DAY, LONG, QUIET, Fate, Held, Tidy, fate
@@ -149,12 +151,20 @@ def test_answers_that_are_not_settled_keep_their_run_until_long_after(disk: Disk
     assert disk.left() == set()
 
 
-def test_what_is_too_large_to_be_handed_in_is_kept_longer_with_the_name_of_its_run(disk: Disk) -> None:
-    disk.run("large", residual=bytes(CUSTODY + 1))
+def test_what_is_too_large_to_be_handed_in_is_kept_longer_with_the_name_of_its_run(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laminar.grid.node.tidy.CUSTODY", 100)
+    disk.run("large", residual=bytes(101))
     disk.tidy()
     assert disk.left() == {"files", "residuals"} and disk.home.run_of(disk.home.residual_path("large")) == "large"
     disk.tidy(NOW + LONG)
     assert disk.left() == set() and not disk.server.has
+
+
+def test_of_what_compression_keeps_that_is_handed_in_which_somebody_else_goes_on_with(disk: Disk) -> None:
+    v, turn = np.arange(5, dtype=np.float32), np.array(3)
+    disk.run("over", residual=save({"v": v, "u": np.ones(5, np.float32), "turn": turn, TAG: np.array(7)}))
+    disk.tidy()
+    assert disk.server.has == {"over": save({"v": v, "turn": turn})}
 
 
 def test_without_the_server_nothing_that_it_might_take_is_lost(disk: Disk) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import numpy as np
 import pytest
 from safetensors.numpy import save
 
 from laminar.grid.daemons.accounting import account_of, sketcher_of
+from laminar.grid.daemons.file_deleter import delete_custody
 from laminar.grid.db import nodes, runs
 from laminar.grid.db.book import Tx
 from laminar.grid.server.service import Denied
@@ -100,9 +103,10 @@ def test_somebody_else_goes_on_with_what_a_node_has_left(crowd: Sparse) -> None:
     account = crowd.account(0).copy()
     taken = crowd.in_tx("take_over", 1)
     assert taken is not None and (crowd.account(1) == account).all() and not crowd.account(0).any()
-    assert crowd.in_tx("take_over", 1) is None  # once
+    assert crowd.in_tx("take_over", 1) == taken and crowd.in_tx("take_over", 2) is None  # its reply may have been lost
     task = crowd.take(1)
     assert task is not None and crowd.send(1, task, kept, fresh=False) == ("returned", "")
+    assert crowd.in_tx("take_over", 1) is None  # it is at work with it
 
 
 def test_bytes_of_what_is_handed_in_and_taken_over_count(crowd: Sparse) -> None:
@@ -119,17 +123,28 @@ def test_bytes_of_what_is_handed_in_and_taken_over_count(crowd: Sparse) -> None:
     assert moved(0) == (up + len(data), down, today + len(data))
     taken = crowd.in_tx("take_over", 1)
     assert taken is not None and moved(1) == (before[0], before[1] + len(taken), before[2] + len(taken))
-    assert crowd.in_tx("take_over", 1) is None and moved(1)[1] == before[1] + len(taken)
+    assert crowd.in_tx("take_over", 2) is None and crowd.in_tx("take_over", 1) == taken and moved(1)[1] == before[1] + 2 * len(taken)
 
 
 def test_of_a_run_that_ended_long_ago_nothing_is_kept(crowd: Sparse) -> None:
     kept = trained(crowd, 0, 2)
     crowd.hall.desk.do(lambda tx: runs.save(tx, crowd.run, state="done", ended=crowd.hall.now))
     crowd.in_tx("leave_behind", 0, save({"v": kept}))  # it may be begun again
+    assert crowd.hall.desk.do(lambda tx: delete_custody(tx, crowd.hall.now)) == 0
     crowd.hall.now += 8 * 86400
     with pytest.raises(Denied, match="ended long ago") as caught:
         crowd.in_tx("leave_behind", 0, save({"v": kept}))
     assert (caught.value.status, caught.value.error) == (404, "run")
+    assert crowd.hall.desk.do(lambda tx: delete_custody(tx, crowd.hall.now)) == 1  # and what is here goes
+    assert crowd.in_tx("take_over", 1) is None
+
+
+def test_what_never_came_whole_goes_after_a_day(crowd: Sparse) -> None:
+    trained(crowd, 0, 2)
+    piece = partial(crowd.hall.service.leave_behind, id=crowd.ids[0], name="crowd", data=b"x" * 100, at=0, total=200)
+    assert crowd.hall.desk.do(piece) == 100
+    assert crowd.hall.desk.do(lambda tx: delete_custody(tx, crowd.hall.now + 3600)) == 0
+    assert crowd.hall.desk.do(lambda tx: delete_custody(tx, crowd.hall.now + 2 * 86400)) == 1
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sqlalchemy import insert, select
 
 from laminar.core.seeds import derive
-from laminar.grid.db import runs, uploads, versions
+from laminar.grid.db import custody, runs, uploads, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.db.prepared import Prepared
 from laminar.grid.db.runs import Run
@@ -102,6 +102,8 @@ def look(tx: Tx, run: Run, node: str, admitted: Admitted, usual: float | None, n
     if run.settings.grid.replicate == "never" and not keeps_back(run):
         check_size(admitted.norm, usual)
         return Seen(b"", admitted.norm)  # nobody will compare it
+    if keeps_back(run):
+        custody.drop(tx, run.id, node)  # it has what it took over, or begins anew
     work = _look_sparse(tx, run, node, admitted, now) if is_sparse(run) else _look_dense(tx, run, node, admitted, now)
     norm = admitted.work_norm if is_sparse(run) else norm_of(work)
     check_size(norm, usual)

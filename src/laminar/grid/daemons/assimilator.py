@@ -66,7 +66,8 @@ class Assimilator:
         for result in ids:
             row = tasks.result(tx, result)
             task = tasks.task(tx, row.task)
-            work = float(task.steps * run.settings.recipe.batch)  # what was asked for: never what the node says
+            # what was asked for, never what the node says; and who says to be fast gets a larger task, but no larger say
+            work = float(min(task.steps, run.settings.grid.local_steps) * run.settings.recipe.batch)
             event = Gradient(
                 worker=WORKER,
                 sequence=sequence,

@@ -1,4 +1,5 @@
-"""File deleter: the bytes of answers that are used or refused, of versions that nobody works from, and of files that no run needs."""
+"""File deleter: the bytes of answers that are used or refused, of versions that nobody works from, of files that no run needs, and of
+residuals that nobody will go on with."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from laminar.grid.db import runs, tasks, uploads, versions
+from laminar.grid.db import custody, runs, tasks, uploads, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.db.runs import Run
 from laminar.grid.wire.messages import About
@@ -44,6 +45,11 @@ def delete_files(tx: Tx, now: float) -> int:
             needed.update(msgspec.json.decode(about, type=About).files)
     unneeded = [sha256 for sha256 in old if sha256 not in needed][:AT_ONCE]
     return versions.drop_files(tx, unneeded, now - UNUSED) if unneeded else 0
+
+
+def delete_custody(tx: Tx, now: float) -> int:
+    """What was handed in for runs that ended long ago, and what never came whole."""
+    return custody.drop_old(tx, [run.id for run in runs.all_of(tx) if not keeps_files(run, now)], now - UNUSED)
 
 
 def keeps_files(run: Run, now: float) -> bool:

@@ -194,6 +194,7 @@ class Office:
         if "file deleter" in self._only:
             file_deleter.delete_versions(tx)
             file_deleter.delete_files(tx, self._clock())
+            file_deleter.delete_custody(tx, self._clock())
         if "purger" in self._only:
             purger.purge(tx, self._clock())
 

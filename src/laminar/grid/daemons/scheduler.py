@@ -26,6 +26,7 @@ MOST: Final = 64  # tasks that a node may have at once
 SHORTEST: Final = 60.0  # seconds of a lease
 SLACK: Final = 20.0  # times as long as the node should need
 SELDOM: Final = 0.05  # share of the time in which a node works, below which it gets no longer a lease
+GROWTH: Final = 4  # times the planned steps of a task, that a fast node gets at most: further away, answers fit together less and less
 CHECKERS: Final = 3  # nodes that are asked, on average, to check an answer
 COUNTED: Final = 5.0  # seconds between counts of the nodes that are there
 UNDERWAY: Final = 10.0  # seconds in which an answer with tasks may be under way
@@ -88,11 +89,13 @@ class Scheduler:
             if run is None or run.state != "open":
                 continue
             open_runs[run.id] = run
-            lease = self._lease(run, node, ask.available)
+            steps = self._steps(tx, run, node, one)
+            lease = self._lease(run, node, steps, ask.available)
             if not tasks.give(tx, one.result, node.id, now=now, lease=lease):
                 continue  # somebody else has it
             if one.fresh:
-                self._fit(tx, run, node, one)
+                if steps != tasks.task(tx, one.task).steps:
+                    tasks.change(tx, one.task, steps=steps)
                 self._decide_check(tx, run, node, one, now)
             found.append(self._task(tx, run, one, lease))
         nodes.seen(tx, node.id, now, speed=ask.speed, available=ask.available, sent=len(found))
@@ -170,23 +173,27 @@ class Scheduler:
         self.feeder.changed()
 
     @staticmethod
-    def _fit(tx: Tx, run: Run, node: Node, one: Waiting) -> None:
+    def _steps(tx: Tx, run: Run, node: Node, one: Waiting) -> int:
         """A task is as large as its first node is fast; whoever does it again does as much. If it is not said how long a task should take,
         a slow node gets what it can do while its round, or its lease, lasts, with as much time again for everything else."""
-        how = run.settings.grid
-        if node.speed > 0:
-            seconds = min(how.deadline, how.lease) / 2 if how.task_seconds is None else how.task_seconds
-            steps = int(node.speed * seconds / run.settings.recipe.batch)
-            if steps < how.local_steps:
-                tasks.change(tx, one.task, steps=max(1, min(steps, tasks.task(tx, one.task).steps)))
+        row, settings = tasks.task(tx, one.task), run.settings
+        if not one.fresh or node.speed <= 0:
+            return int(row.steps)
+        how, planned = settings.grid, int(row.steps)
+        seconds = min(how.deadline, how.lease) / 2 if how.task_seconds is None else how.task_seconds
+        fitting = int(node.speed * seconds / settings.recipe.batch)
+        if fitting >= how.local_steps and (how.task_seconds is None or settings.gradients):
+            return planned
+        most = GROWTH * planned if settings.local else min(GROWTH * planned, settings.batches - row.first)  # to the end of the epoch
+        return max(1, min(fitting, most if fitting >= how.local_steps else planned))
 
     @staticmethod
-    def _lease(run: Run, node: Node, available: float) -> float:
+    def _lease(run: Run, node: Node, steps: int, available: float) -> float:
         """A node that rests half of the time has twice as long."""
         how = run.settings.grid
         if node.speed <= 0:
             return how.lease
-        seconds = how.local_steps * run.settings.recipe.batch / node.speed
+        seconds = steps * run.settings.recipe.batch / node.speed
         return min(how.lease, max(SHORTEST, SLACK * seconds) / max(available, SELDOM))
 
     def _task(self, tx: Tx, run: Run, one: Waiting, lease: float) -> Task:

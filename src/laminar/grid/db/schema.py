@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 # Conditions of indexes: most results are over and done with, and need be in none of them. Statements say them in the same words.
 UNSENT: Final = "state = 'unsent'"
 IN_PROGRESS: Final = "state = 'in progress'"
@@ -206,9 +206,21 @@ residuals = Table(
     Column("run", Serial, nullable=False),
     Column("node", String(20), nullable=False),
     Column("account", LargeBinary, nullable=False),  # sketch of what the node keeps back
-    Column("custody", LargeBinary),  # the residual itself, of a node that has left
     Column("at", Float, nullable=False),
     PrimaryKeyConstraint("run", "node"),
+)
+
+custody = Table(  # residuals of nodes that have left (custody.py)
+    "custody",
+    metadata,
+    Column("run", Serial, nullable=False),
+    Column("node", String(20), nullable=False),
+    Column("at", BigInteger, nullable=False),  # where the piece begins; a whole one is in one
+    Column("data", LargeBinary, nullable=False),
+    Column("whole", Boolean, nullable=False),
+    Column("taken", Boolean, nullable=False, default=False),  # by this node, which goes on with it
+    Column("since", Float, nullable=False),
+    PrimaryKeyConstraint("run", "node", "at"),
 )
 
 counts = Table(

@@ -101,22 +101,10 @@ def keep_account(tx: Tx, run: int, node: str, sketch: bytes, now: float) -> None
         tx.execute(insert(residuals).values(run=run, node=node, account=sketch, at=now))
 
 
-def keep_custody(tx: Tx, run: int, node: str, data: bytes | None, now: float) -> None:
-    """What a node that leaves has kept back."""
-    same = (residuals.c.run == run) & (residuals.c.node == node)
-    if not tx.execute(update(residuals).where(same).values(custody=data, at=now)).rowcount:
-        tx.execute(insert(residuals).values(run=run, node=node, account=b"", custody=data, at=now))
-
-
-def take_custody(tx: Tx, run: int, node: str, now: float) -> bytes | None:
-    """What this node has handed in, or else what somebody has who is gone, with its account. It is nobody else's from then on."""
-    orphans = select(residuals.c.node, residuals.c.custody, residuals.c.account).where(
-        residuals.c.run == run, residuals.c.custody.is_not(None)
-    )
-    own = orphans.where(residuals.c.node == node)
-    row = tx.execute(own).first() or tx.execute(orphans.order_by(residuals.c.at).limit(1)).first()
-    if row is None:
-        return None
-    tx.execute(delete(residuals).where(residuals.c.run == run, residuals.c.node.in_([node, row.node])))
-    tx.execute(insert(residuals).values(run=run, node=node, account=bytes(row.account), at=now))
-    return bytes(row.custody)
+def hand_over_account(tx: Tx, run: int, of: str, to: str, now: float) -> None:
+    """What `of` has kept back is `to`'s from now on."""
+    if of == to:
+        return
+    found = account(tx, run, of) or b""
+    tx.execute(delete(residuals).where(residuals.c.run == run, residuals.c.node == of))
+    keep_account(tx, run, to, found, now)

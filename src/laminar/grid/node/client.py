@@ -107,13 +107,14 @@ class Client:
             at = self._read(reply, Received).size
 
     def custody(self, run: str, data: bytes | None = None) -> bytes | None:
-        """Leave what is kept back with the server, or get it again."""
+        """Leave what is kept back with the server, in pieces where it is large; or get it again."""
         path = f"/v1/runs/{_quoted(run)}/custody"
         if data is not None:
-            self._send("PUT", path, data)
+            for at in range(0, len(data), PIECE):
+                self._send("PUT", path if len(data) <= PIECE else f"{path}?at={at}&size={len(data)}", data[at : at + PIECE])
             return None
         try:
-            return self._send("GET", path).body
+            return self._send("GET", path, most=FILE).body
         except Refusal:
             return None
 

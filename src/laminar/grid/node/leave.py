@@ -7,6 +7,7 @@ from __future__ import annotations
 from laminar.core.errors import LaminarError
 from laminar.grid.node.client import Client, Refusal, Unreachable
 from laminar.grid.node.home import Home
+from laminar.grid.node.tidy import owed
 from laminar.grid.wire.messages import Ask
 
 
@@ -32,7 +33,7 @@ def leave(home: Home) -> dict[str, int]:
             if name is None:
                 continue
             try:
-                client.custody(name, path.read_bytes())
+                client.custody(name, owed(path))
                 handed_in += 1
             except Refusal:
                 refused += 1

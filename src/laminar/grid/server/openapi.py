@@ -37,7 +37,14 @@ _CALLS: Final[tuple[tuple[str, str, str, str, Any, dict[int, Any]], ...]] = (
         {200: Verdict, 202: Received},
     ),
     ("get", "/v1/runs/{run}/custody", "What this node has kept back", "node", None, {200: bytes}),
-    ("put", "/v1/runs/{run}/custody", "Leave what is kept back with the server", "node", bytes, {200: Received}),
+    (
+        "put",
+        "/v1/runs/{run}/custody",
+        "Leave what is kept back with the server, or a piece of it",
+        "node",
+        bytes,
+        {200: Received, 202: Received},
+    ),
     ("get", "/v1/status", "The grid in figures", "view", None, {200: dict}),
     ("get", "/v1/nodes", "All nodes", "view", None, {200: list}),
     ("get", "/v1/tasks", "The newest results", "view", None, {200: list}),
@@ -69,6 +76,7 @@ _PARAMETERS: Final = {
 _QUERY: Final = {
     ("get", "/v1/runs/{run}/versions/{version}"): ("from",),
     ("put", "/v1/results/{result}"): ("ask", "at", "size"),
+    ("put", "/v1/runs/{run}/custody"): ("at", "size"),
 }
 _PLAIN: Final[dict[Any, dict[str, Any]]] = {
     dict: {"application/json": {"schema": {"type": "object"}}},

@@ -254,8 +254,10 @@ class NodeRoutes:
         node, body = await self._signed(request, min(self._gate.limit, LARGEST_PIECE))
         name = request.path_params["run"]
         if request.method == "PUT":
-            await self.do(lambda tx: self._service.leave_behind(tx, node, name, body))
-            return self.reply(request, Received(size=len(body)))
+            at = _number(request.query_params.get("at", "0"))
+            total = _number(request.query_params.get("size", str(at + len(body))))
+            here = await self.do(lambda tx: self._service.leave_behind(tx, node, name, body, at=at, total=total))
+            return self.reply(request, Received(size=total)) if here is None else self.reply(request, Received(size=here), 202)
         found = await self.do(lambda tx: self._service.take_over(tx, node, name))
         if found is None:
             raise Denied(404, "custody", "nothing is kept here")

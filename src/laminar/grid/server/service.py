@@ -18,7 +18,7 @@ from laminar.grid.daemons.file_deleter import keeps_files
 from laminar.grid.daemons.scheduler import Given, Scheduler
 from laminar.grid.daemons.transitioner import again
 from laminar.grid.daemons.validator import refuse
-from laminar.grid.db import nodes, runs, tasks, uploads, versions
+from laminar.grid.db import custody, nodes, runs, tasks, uploads
 from laminar.grid.db.book import Tx
 from laminar.grid.db.moves import move
 from laminar.grid.db.nodes import Node
@@ -243,30 +243,49 @@ class Service:
 
     # Custody
 
-    def leave_behind(self, tx: Tx, id: str, name: str, data: bytes) -> None:
-        """A node that leaves hands in what it has kept back. It must be what the account says, for somebody else will go on with it."""
-        run = self._known_run(tx, id, name)
-        if not keeps_files(run, self._clock()):
+    def leave_behind(self, tx: Tx, id: str, name: str, data: bytes, *, at: int = 0, total: int | None = None) -> int | None:
+        """A node that leaves hands in what it has kept back, or a part of it: then the bytes that are here. All of it must be what the
+        account says, for somebody else will go on with it."""
+        run, now = self._known_run(tx, id, name), self._clock()
+        if not keeps_files(run, now):
             raise Denied(404, "run", f"the run '{name}' ended long ago")
+        numel, size = run.settings.layout.numel, len(data) if total is None else total
+        if not keeps_back(run):
+            raise Denied(422, "custody", f"nothing is kept back in the run '{name}'")
+        if size > 4 * numel + ROOM:
+            raise Denied(413, "size", f"{size} bytes, but a residual of {numel} numbers has {4 * numel + ROOM} at most")
+        if at == 0:
+            custody.drop(tx, run.id, id)  # it hands in anew
+        before = custody.pieces(tx, run.id, id) if at else b""
+        if at != len(before) or at + len(data) > size or not data:
+            raise Denied(409, "offset", f"{len(before)} bytes of {size} are here, and the piece is from {at} to {at + len(data)}")
+        nodes.moved_bytes(tx, id, now, up=len(data))
+        if at + len(data) < size:
+            custody.add(tx, run.id, id, at, data, now)
+            return at + len(data)
+        custody.keep(tx, run.id, id, self._owed(tx, run, id, before + data), now)
+        return None
+
+    def _owed(self, tx: Tx, run: Run, id: str, data: bytes) -> bytes:
+        """Nothing but what was looked at."""
         try:
             tensors = load(data)
             row = tensors.get("v", tensors.get("error"))
         except SafetensorError as error:
             raise Denied(422, "custody", f"it cannot be read: {error}") from error
         numel = run.settings.layout.numel
-        if not keeps_back(run) or row is None or row.dtype != np.float32 or row.shape != (numel,) or not np.isfinite(row).all():
+        if row is None or row.dtype != np.float32 or row.shape != (numel,) or not np.isfinite(row).all():
             raise Denied(422, "custody", f"a residual of {numel} finite numbers is expected")
         if not accounting.is_owed(tx, run, id, row, self._of(tx, run).usual):
             raise Denied(422, "custody", "it is not what this node should have kept back")
         name_of = "v" if "v" in tensors else "error"
         turn = {"turn": tensors["turn"]} if "turn" in tensors and tensors["turn"].shape == () and tensors["turn"].dtype == np.int64 else {}
-        versions.keep_custody(tx, run.id, id, save({name_of: row, **turn}), self._clock())  # nothing but what was looked at
-        nodes.moved_bytes(tx, id, self._clock(), up=len(data))
+        return save({name_of: row, **turn})
 
     def take_over(self, tx: Tx, id: str, name: str) -> bytes | None:
-        """What the node, or one that has left, handed in; once."""
+        """What the node, or one that has left, handed in; again until its next answer, as its reply may get lost."""
         run = self._known_run(tx, id, name)
-        found = versions.take_custody(tx, run.id, id, self._clock())
+        found = custody.take(tx, run.id, id, self._clock())
         if found is not None:
             nodes.moved_bytes(tx, id, self._clock(), down=len(found))
         return found
