@@ -34,6 +34,7 @@ def test_sequential_stands_beside_the_published_epochs(tmp_path: Path) -> None:
     assert "Accuracy and time, epoch by epoch" in page
 
 
+@pytest.mark.slow
 def test_a_stack_that_cannot_be_asked_names_one_that_can(example: Example) -> None:
     """The head that `laminar init` writes has no hidden module."""
     done = example.cli("experiment", "neurons", "--quick", "--repeats", "1", "--even-if-busy", "-q", "--json", check=6)

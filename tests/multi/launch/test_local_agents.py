@@ -80,6 +80,7 @@ def far_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClusterStaff, "_see", lambda self, _store: {a.slot: False for a in self._board.here})
 
 
+@pytest.mark.slow
 def test_a_build_on_neighbours_is_the_one_of_local_processes(tmp_path: Path) -> None:
     here, there = ClusterProject(tmp_path / "here"), ClusterProject(tmp_path / "there")
     one, other = here.build(None, "sync"), there.build(LocalAgents(), "sync")
@@ -190,6 +191,7 @@ def test_an_agent_that_is_killed_in_the_middle_is_named_and_sync_goes_on_from_th
     assert len(project.losses()) == 40, "no step twice, none missing"
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_killed_is_not_missed_by_downpour(tmp_path: Path) -> None:
     project, launcher = ClusterProject(tmp_path / "p"), LocalAgents()
     project.slow.touch()

@@ -103,6 +103,7 @@ def test_a_rank_that_is_told_to_end_leaves_in_order_and_the_others_go_on_from_th
     assert [event["step"] for event in events(project, "step")] == list(range(40)), "no step twice, none missing"
 
 
+@pytest.mark.slow
 def test_all_ranks_are_told_to_end_and_the_step_under_way_is_kept(tmp_path: Path) -> None:
     """A job is deleted: all pods hear it at once, and none may end before the checkpoint is written."""
     project = slow_project(tmp_path / "p")
@@ -183,6 +184,7 @@ def test_the_rank_of_an_evaluator_may_be_lost(tmp_path: Path) -> None:
     assert [event["epoch"] for event in events(project, "epoch")] == list(range(60))
 
 
+@pytest.mark.slow
 def test_as_many_ranks_as_workers_have_the_evaluator_beside_the_chief(tmp_path: Path) -> None:
     project = slow_epochs(tmp_path / "p")
     ranks = ranks_of(project, 2, "-q", "--json", "--evaluator", "--strategy", "downpour")

@@ -44,7 +44,6 @@ import time
 
 import torch
 from torch import nn
-from tests.thinned import thinned
 
 
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -24,7 +24,6 @@ CROSSED = 'kind = "pipeline", stages = 2, microbatches = 4, mesh = { cols = 2 },
 WIDE = """\
 import torch
 from torch import nn
-from tests.thinned import thinned
 
 
 class Wide(nn.Module):

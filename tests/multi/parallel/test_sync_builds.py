@@ -40,7 +40,6 @@ import os
 import time
 
 from torch import nn
-from tests.thinned import thinned
 
 
 class Slow(nn.Module):

@@ -38,6 +38,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("two_cores")
+@pytest.mark.slow
 def test_two_processes_and_more_than_there_are_cores(tmp_path: Path) -> None:
     heard: list[tuple[str, int, int]] = []
     one = meter(tmp_path / "kept.sqlite", heard)

@@ -186,8 +186,8 @@ def test_nothing_is_killed_and_nothing_is_lost() -> None:
     assert statements_of(SHORT) > 50
 
 
-def test_killed_at_every_third_statement_of_a_round(folder: Path) -> None:
-    walk(f"sqlite:///{folder}/{{}}.db", SHORT, 1, 3)
+def test_killed_at_every_seventh_statement_of_a_round(folder: Path) -> None:
+    walk(f"sqlite:///{folder}/{{}}.db", SHORT, 1, 7)
 
 
 def test_killed_while_answers_are_compared(folder: Path) -> None:
@@ -195,7 +195,7 @@ def test_killed_while_answers_are_compared(folder: Path) -> None:
 
 
 def test_killed_while_many_requests_share_a_transaction(folder: Path) -> None:
-    walk(f"sqlite:///{folder}/{{}}.db", GRID, 2, 13, together=True)
+    walk(f"sqlite:///{folder}/{{}}.db", GRID, 2, 29, together=True)
 
 
 # every statement, in parts of some minutes each

@@ -283,6 +283,7 @@ class Recurrent(nn.Module):
         return out
 
 
+@pytest.mark.slow
 def test_rows_that_are_for_themselves_in_operators_without_a_rule(tmp_path: Path) -> None:
     check(Recurrent(), images(ROWS), Pipeline(stages=2, microbatches=3), tmp_path)
 
