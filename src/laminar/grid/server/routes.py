@@ -256,7 +256,7 @@ class NodeRoutes:
         if request.method == "PUT":
             at = _number(request.query_params.get("at", "0"))
             total = _number(request.query_params.get("size", str(at + len(body))))
-            here = await self.do(lambda tx: self._service.leave_behind(tx, node, name, body, at=at, total=total))
+            here = await self.do(lambda tx: self._service.leave_behind(tx, node, name, body, limit=self._gate.limit, at=at, total=total))
             return self.reply(request, Received(size=total)) if here is None else self.reply(request, Received(size=here), 202)
         found = await self.do(lambda tx: self._service.take_over(tx, node, name))
         if found is None:

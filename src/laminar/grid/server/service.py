@@ -243,7 +243,9 @@ class Service:
 
     # Custody
 
-    def leave_behind(self, tx: Tx, id: str, name: str, data: bytes, *, at: int = 0, total: int | None = None) -> int | None:
+    def leave_behind(
+        self, tx: Tx, id: str, name: str, data: bytes, *, limit: int = 1 << 30, at: int = 0, total: int | None = None
+    ) -> int | None:
         """A node that leaves hands in what it has kept back, or a part of it: then the bytes that are here. All of it must be what the
         account says, for somebody else will go on with it."""
         run, now = self._known_run(tx, id, name), self._clock()
@@ -252,8 +254,8 @@ class Service:
         numel, size = run.settings.layout.numel, len(data) if total is None else total
         if not keeps_back(run):
             raise Denied(422, "custody", f"nothing is kept back in the run '{name}'")
-        if size > 4 * numel + ROOM:
-            raise Denied(413, "size", f"{size} bytes, but a residual of {numel} numbers has {4 * numel + ROOM} at most")
+        if size > (most := min(limit, 4 * numel + ROOM)):
+            raise Denied(413, "size", f"{size} bytes of {numel} numbers, but {most} are allowed")
         if at == 0:
             custody.drop(tx, run.id, id)  # it hands in anew
         before = custody.pieces(tx, run.id, id) if at else b""
