@@ -1,4 +1,4 @@
-"""Thinned: cases that take long and go through the same code. The first few are part of `make test`, all of them of `make test-slow`."""
+"""Thinned: cases that take long and go through the same code. The first few are part of `make test`, the others of `make test-slow`."""
 
 from __future__ import annotations
 

@@ -104,6 +104,12 @@ def learned(server: GridServer, name: str) -> bool:
     return number == 1 and bool((np.frombuffer(data, "<f4") == FIRST - CHANGE).all())
 
 
+def joined(server: GridServer, url: str) -> Client:
+    client = Client(url, signing.Key.make(), pinned=server.key.public)
+    client.enrol(server.secrets.join, Facts(name="n", cores=1, memory=1 << 30, platform="test", laminar="0"))
+    return client
+
+
 class Line:
     """A server with a run, and a node that has a task of it."""
 
@@ -111,8 +117,7 @@ class Line:
         self.server, self.url, self.run = server, url, f"run {number}"
         begin(server, self.run)
         server.office.wake()
-        self.client = Client(url, signing.Key.make(), pinned=server.key.public)
-        self.client.enrol(server.secrets.join, Facts(name="n", cores=1, memory=1 << 30, platform="test", laminar="0"))
+        self.client = joined(server, url)
         (self.task,) = self.client.work(Ask(want=1, wait=20)).tasks
         self.data = self.packed(self.task, CHANGE)
 
@@ -270,12 +275,6 @@ def test_a_server_that_is_killed_in_the_middle_of_an_answer(tmp_path: Path, monk
 
 
 # What nodes that leave have kept back
-
-
-def joined(server: GridServer, url: str) -> Client:
-    client = Client(url, signing.Key.make(), pinned=server.key.public)
-    client.enrol(server.secrets.join, Facts(name="n", cores=1, memory=1 << 30, platform="test", laminar="0"))
-    return client
 
 
 def test_a_large_residual_is_handed_in_in_pieces_and_taken_over_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

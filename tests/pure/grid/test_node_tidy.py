@@ -18,8 +18,8 @@ from laminar.grid.node.client import Refusal, Unreachable
 from laminar.grid.node.home import TAG, Home
 from laminar.grid.node.sent import Sent
 from laminar.grid.node.supplies import Supplies
-from laminar.grid.node.tidy import CUSTODY, DAY, LONG, QUIET, Fate, Held, Tidy, fate
-from laminar.grid.wire.messages import About, Problem, Task, Version
+from laminar.grid.node.tidy import DAY, LONG, QUIET, Fate, Held, Tidy, fate
+from laminar.grid.wire.messages import LARGEST, About, Problem, Task, Version
 
 NOW = 2_000_000_000.0
 OLD = NOW - QUIET - 1
@@ -152,7 +152,7 @@ def test_answers_that_are_not_settled_keep_their_run_until_long_after(disk: Disk
 
 
 def test_what_is_too_large_to_be_handed_in_is_kept_longer_with_the_name_of_its_run(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laminar.grid.node.tidy.CUSTODY", 100)
+    monkeypatch.setattr("laminar.grid.node.tidy.LARGEST", 100)
     disk.run("large", residual=bytes(101))
     disk.tidy()
     assert disk.left() == {"files", "residuals"} and disk.home.run_of(disk.home.residual_path("large")) == "large"
@@ -207,7 +207,7 @@ def test_times_of_a_clock_that_was_wrong_count_from_today(disk: Disk) -> None:
 HELD = st.builds(
     Held,
     last=st.floats(0, NOW),
-    residual=st.none() | st.integers(0, 2 * CUSTODY),
+    residual=st.none() | st.integers(0, 2 * LARGEST),
     under_way=st.booleans(),
     unsettled=st.booleans(),
 )

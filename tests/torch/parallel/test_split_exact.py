@@ -142,33 +142,22 @@ def test_cnn(mesh: dict[str, int], split: dict[str, str], modules: dict[str, Any
     check((Cnn(), images()), mesh, split, modules)
 
 
+BLOCKS = (Block, Permuted, Chunked)
+LINES = (
+    (TWO, {"hidden": "cols"}),
+    (FOUR, {"hidden": "cols"}),
+    (TWO, {"heads": "cols"}),
+    (TWO, {"length": "cols"}),
+    (TWO, {"vocab": "cols"}),
+    (SQUARE, {"batch": "rows", "hidden": "cols"}),
+    (SQUARE, {"length": "rows", "hidden": "cols"}),
+    (SQUARE, {"vocab": "rows", "hidden": "cols"}),
+)
+
+
 @pytest.mark.parametrize(
     ("mesh", "split", "block"),
-    thinned(
-        [
-            (SQUARE, {"batch": "rows", "hidden": "cols"}, Block),
-            (SQUARE, {"length": "rows", "hidden": "cols"}, Permuted),
-            (SQUARE, {"vocab": "rows", "hidden": "cols"}, Chunked),
-            (TWO, {"heads": "cols"}, Block),
-            (TWO, {"length": "cols"}, Chunked),
-            (FOUR, {"hidden": "cols"}, Permuted),
-            *[
-                (mesh, split, block)
-                for block in (Block, Permuted, Chunked)
-                for mesh, split in [
-                    (TWO, {"hidden": "cols"}),
-                    (FOUR, {"hidden": "cols"}),
-                    (TWO, {"heads": "cols"}),
-                    (TWO, {"length": "cols"}),
-                    (TWO, {"vocab": "cols"}),
-                    (SQUARE, {"batch": "rows", "hidden": "cols"}),
-                    (SQUARE, {"length": "rows", "hidden": "cols"}),
-                    (SQUARE, {"vocab": "rows", "hidden": "cols"}),
-                ]
-            ],
-        ],
-        keep=6,
-    ),
+    thinned([(*one, BLOCKS[(i + turn) % len(BLOCKS)]) for turn in range(len(BLOCKS)) for i, one in enumerate(LINES)], keep=len(LINES)),
 )
 def test_transformer(block: Callable[[], nn.Module], mesh: dict[str, int], split: dict[str, str]) -> None:
     check((Words(block()), words()), mesh, split)

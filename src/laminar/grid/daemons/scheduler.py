@@ -179,13 +179,11 @@ class Scheduler:
         row, settings = tasks.task(tx, one.task), run.settings
         if not one.fresh or node.speed <= 0:
             return int(row.steps)
-        how, planned = settings.grid, int(row.steps)
+        how, most = settings.grid, int(row.steps)
         seconds = min(how.deadline, how.lease) / 2 if how.task_seconds is None else how.task_seconds
-        fitting = int(node.speed * seconds / settings.recipe.batch)
-        if fitting >= how.local_steps and (how.task_seconds is None or settings.gradients):
-            return planned
-        most = GROWTH * planned if settings.local else min(GROWTH * planned, settings.batches - row.first)  # to the end of the epoch
-        return max(1, min(fitting, most if fitting >= how.local_steps else planned))
+        if how.task_seconds is not None and not settings.gradients:
+            most = GROWTH * most if settings.local else min(GROWTH * most, settings.batches - row.first)  # to the end of the epoch
+        return max(1, min(int(node.speed * seconds / settings.recipe.batch), most))
 
     @staticmethod
     def _lease(run: Run, node: Node, steps: int, available: float) -> float:

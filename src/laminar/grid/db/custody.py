@@ -7,9 +7,9 @@ answer says that it has it: then it is on its account only.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, insert, select, update
 
 from laminar.grid.db import versions
 from laminar.grid.db.prepared import Prepared
@@ -24,10 +24,17 @@ def add(tx: Tx, run: int, node: str, at: int, data: bytes, now: float) -> None:
     tx.execute(insert(custody).values(run=run, node=node, at=at, data=data, whole=False, since=now))
 
 
-def pieces(tx: Tx, run: int, node: str) -> bytes:
-    """Of what is not whole yet, as far as it is here."""
-    query = select(custody.c.data).where(custody.c.run == run, custody.c.node == node, ~custody.c.whole).order_by(custody.c.at)
-    return b"".join(bytes(data) for data in tx.execute(query).scalars())
+def size(tx: Tx, run: int, node: str) -> int:
+    """Bytes that are here of what is not whole yet."""
+    return int(tx.execute(_pieces(run, node, func.coalesce(func.sum(func.length(custody.c.data)), 0))).scalar_one())
+
+
+def read(tx: Tx, run: int, node: str) -> bytes:
+    return b"".join(bytes(data) for data in tx.execute(_pieces(run, node, custody.c.data).order_by(custody.c.at)).scalars())
+
+
+def _pieces(run: int, node: str, what: ColumnElement[Any]) -> Select[Any]:
+    return select(what).where(custody.c.run == run, custody.c.node == node, ~custody.c.whole)
 
 
 def drop(tx: Tx, run: int, node: str) -> None:

@@ -22,12 +22,11 @@ from safetensors.numpy import load, save
 from laminar.grid.node.client import Client, Refusal, Unreachable
 from laminar.grid.node.home import OFFERED, Home
 from laminar.grid.node.sent import Sent
-from laminar.grid.wire.messages import About, Task
+from laminar.grid.wire.messages import LARGEST, About, Task
 
 DAY: Final = 86400.0  # seconds
 QUIET: Final = 14 * DAY  # the server keeps what a run needs for a week after its end, for it may be begun again
 LONG: Final = 60 * DAY
-CUSTODY: Final = 1 << 30  # bytes of a residual that a server takes
 OWED: Final = ("v", "error", "turn")  # of what compression keeps: what somebody else goes on with
 
 
@@ -52,7 +51,7 @@ def fate(held: Held, now: float) -> Fate:
     quiet = now - held.last
     if held.under_way or quiet < QUIET:
         return Fate.KEEP
-    if held.residual is not None and held.residual <= CUSTODY and not held.unsettled:
+    if held.residual is not None and held.residual <= LARGEST and not held.unsettled:
         return Fate.HAND_IN
     if quiet >= LONG or (held.residual is None and not held.unsettled):
         return Fate.DELETE

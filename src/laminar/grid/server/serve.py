@@ -45,12 +45,11 @@ from laminar.grid.server.pages import Pages
 from laminar.grid.server.patience import PatientProtocol, Seldom
 from laminar.grid.server.routes import NodeRoutes
 from laminar.grid.server.service import Service
-from laminar.grid.wire.messages import Problem
+from laminar.grid.wire.messages import LARGEST, Problem
 from laminar.grid.wire.signing import Key, fingerprint
 
 FILE: Final = "server.json"  # in the grid's folder: how commands on this machine reach it
 CONNECTIONS: Final = 4096
-LIMIT: Final = 1 << 30  # bytes of an answer
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class GridServer:
         scheduler = Scheduler(feeder, bytes_a_day=options.bytes_a_day)
         book.rolled_back.append(scheduler.forget)
         self.service = Service(options.name, scheduler, clock)
-        gate = self.gate = Gate(clock, admin=self.secrets.admin, view=self.secrets.view, limit=LIMIT)
+        gate = self.gate = Gate(clock, admin=self.secrets.admin, view=self.secrets.view, limit=LARGEST)
         self._routes = NodeRoutes(self.service, self.desk, gate, self.key, clock)
 
         def changed() -> None:

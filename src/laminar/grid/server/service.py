@@ -26,7 +26,7 @@ from laminar.grid.db.runs import Run
 from laminar.grid.desk import Harmless
 from laminar.grid.states import ResultState, TaskState
 from laminar.grid.trust.admission import Refused, Wanted, admit, usual_norm
-from laminar.grid.wire.messages import Arrived, Ask, Enrol, Enrolled, Received, Verdict, Work
+from laminar.grid.wire.messages import LARGEST, Arrived, Ask, Enrol, Enrolled, Received, Verdict, Work
 from laminar.grid.wire.signing import node_id
 
 REMEMBER: Final = 64  # norms of good answers
@@ -244,7 +244,7 @@ class Service:
     # Custody
 
     def leave_behind(
-        self, tx: Tx, id: str, name: str, data: bytes, *, limit: int = 1 << 30, at: int = 0, total: int | None = None
+        self, tx: Tx, id: str, name: str, data: bytes, *, limit: int = LARGEST, at: int = 0, total: int | None = None
     ) -> int | None:
         """A node that leaves hands in what it has kept back, or a part of it: then the bytes that are here. All of it must be what the
         account says, for somebody else will go on with it."""
@@ -258,14 +258,15 @@ class Service:
             raise Denied(413, "size", f"{size} bytes of {numel} numbers, but {most} are allowed")
         if at == 0:
             custody.drop(tx, run.id, id)  # it hands in anew
-        before = custody.pieces(tx, run.id, id) if at else b""
-        if at != len(before) or at + len(data) > size or not data:
-            raise Denied(409, "offset", f"{len(before)} bytes of {size} are here, and the piece is from {at} to {at + len(data)}")
+        here = custody.size(tx, run.id, id) if at else 0
+        if at != here or at + len(data) > size or not data:
+            raise Denied(409, "offset", f"{here} bytes of {size} are here, and the piece is from {at} to {at + len(data)}")
         nodes.moved_bytes(tx, id, now, up=len(data))
         if at + len(data) < size:
             custody.add(tx, run.id, id, at, data, now)
             return at + len(data)
-        custody.keep(tx, run.id, id, self._owed(tx, run, id, before + data), now)
+        whole = custody.read(tx, run.id, id) + data if at else data
+        custody.keep(tx, run.id, id, self._owed(tx, run, id, whole), now)
         return None
 
     def _owed(self, tx: Tx, run: Run, id: str, data: bytes) -> bytes:

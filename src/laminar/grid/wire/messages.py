@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 PROTOCOL: Final = 3
+LARGEST: Final = 1 << 30  # bytes of an answer, or of what a node has kept back
 Sha = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 NodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
 NAME: Final = 80  # letters
