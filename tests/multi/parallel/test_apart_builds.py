@@ -326,15 +326,16 @@ def test_when_the_last_worker_leaves_that_had_joined_the_training_is_not_over(tm
     )
     assert found, error
 
-    process = project.start(*words)  # and now it is the build that goes
-    project.until(process, lambda: len(project.events("resume")) == 1)
-    guest = project.start("join")
-    project.until(process, lambda: project.processes("worker").get(1) == guest.pid)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
-    out, error = guest.communicate(timeout=30)  # of the 60 seconds that a server would have to come back
-    assert guest.returncode == 0 and re.search("; (the training has ended|interrupted)\n$", out), (out, error)
+    for number, end in ((1, signal.SIGINT), (2, signal.SIGKILL)):  # and now it is the build that goes
+        process = project.start(*words)
+        project.until(process, lambda number=number: len(project.events("resume")) == number)
+        guest = project.start("join")
+        project.until(process, lambda guest=guest: project.processes("worker").get(1) == guest.pid)
+        process.send_signal(end)
+        process.communicate(timeout=60)
+        assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[end]
+        out, error = guest.communicate(timeout=30)  # of the 60 seconds that a server would have to come back
+        assert guest.returncode == 0 and re.search("; (the training has ended|interrupted)\n$", out), (out, error)
 
 
 def test_a_worker_with_nan_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -22,14 +23,25 @@ def invite(store: Store, run: str, address: str) -> Path:
 
 def test_an_invitation_holds_until_its_training_ends_or_another_build_goes_on_with_it(tmp_path: Path) -> None:
     told = {"folder": str(tmp_path), "token": "a", "addresses": []}
-    path = invitation.write(tmp_path, told)
-    assert invitation.holds(told)
-    invitation.write(tmp_path, told | {"token": "b"})
+    with invitation.kept(tmp_path):
+        path = invitation.write(tmp_path, told)
+        assert invitation.holds(told)
+        invitation.write(tmp_path, told | {"token": "b"})
+        assert not invitation.holds(told)
+        path.write_text("{")
+        assert invitation.holds(told)
+        path.unlink()
+        assert not invitation.holds(told)
+        invitation.write(tmp_path, told)
+    assert not path.exists() and not invitation.holds(told)
+
+
+def test_an_invitation_of_a_chief_that_was_killed_does_not_hold(tmp_path: Path) -> None:
+    told = {"folder": str(tmp_path), "token": "a", "addresses": []}
+    path = invitation.write(tmp_path, told)  # nobody has the lock that its death has freed
     assert not invitation.holds(told)
-    path.write_text("{")
-    assert invitation.holds(told)
-    path.unlink()
-    assert not invitation.holds(told)
+    path.write_text(path.read_text().replace(socket.gethostname(), "elsewhere"))
+    assert invitation.holds(told), "a lock of another machine need not be seen here"
 
 
 def test_nobody_waits_for_a_server_of_a_training_that_has_ended(tmp_path: Path) -> None:
@@ -40,10 +52,11 @@ def test_nobody_waits_for_a_server_of_a_training_that_has_ended(tmp_path: Path) 
         pauses.append(seconds)
         (tmp_path / invitation.FILE).unlink()
 
-    invitation.write(tmp_path, told)
     server = Server(f"unix:{tmp_path}/nobody", "a", "", timeout=60.0, pause=pause, over=lambda: not invitation.holds(told))
-    with pytest.raises(Over):
-        server.call()
+    with invitation.kept(tmp_path):
+        invitation.write(tmp_path, told)
+        with pytest.raises(Over):
+            server.call()
     assert len(pauses) == 1
 
 

@@ -75,6 +75,7 @@ def run_apart(job: Job, how: Averaging | Downpour | Quorum, description: Descrip
         told.history = held.enter_context(history)
         threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // how.workers)
         crew = held.enter_context(Crew(threads=threads, staff=staff))
+        held.enter_context(invitation.kept(folder))
         short = lines_folder()
         held.callback(shutil.rmtree, short, ignore_errors=True)
         chief = _Chief(job, plan, description, told, crew, interrupts, folder, short, threads, staff)
@@ -124,7 +125,6 @@ class _Chief:
         self.tick = self.now()  # when the epoch began
 
     def close(self) -> None:
-        (self.folder / invitation.FILE).unlink(missing_ok=True)
         if self.desk is not None:
             self.desk.close()
         self.crew.end()

@@ -1,7 +1,8 @@
 """An invitation: a file in the folder of a run under way with all that another worker must know to take part in it.
 
 Whoever may read it may train with the others and see the parameters, so only its owner may. It goes when the training ends; one that a
-killed build has left behind leads nowhere, and is passed over. No torch here.
+killed build has left behind leads nowhere, and is passed over. Who has written it holds a lock beside it, which its death frees: so a
+worker that was invited knows on the same machine that nobody will answer any more. No torch here.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,11 +19,23 @@ from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.parallel.wire.addresses import connect
 from laminar.parallel.wire.frames import Gone
+from laminar.store.locks import holding, is_free
 from laminar.store.runs import APART
 from laminar.store.store import Store
 
 FILE: Final = "join.json"
+LOCK: Final = "join.lock"
 PATIENCE: Final = 2.0  # seconds for a server to take a call
+
+
+@contextlib.contextmanager
+def kept(folder: Path) -> Iterator[None]:
+    """While an invitation may be written, and until it is gone."""
+    with holding(folder / LOCK):
+        try:
+            yield
+        finally:
+            (folder / FILE).unlink(missing_ok=True)
 
 
 def write(folder: Path, told: Mapping[str, Any]) -> Path:
@@ -29,20 +43,24 @@ def write(folder: Path, told: Mapping[str, Any]) -> Path:
     beside = path.with_suffix(".part")
     beside.unlink(missing_ok=True)
     with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump(told, file)
+        json.dump({**told, "host": socket.gethostname()}, file)
     os.replace(beside, path)
     return path
 
 
 def holds(told: Mapping[str, Any]) -> bool:
-    """Is it still that of its training? Not once that has ended, nor when another build goes on with it."""
+    """Is it still that of its training? Not once that has ended or was killed, nor when another build goes on with it."""
+    folder = Path(told["folder"])
     try:
-        found = json.loads((Path(told["folder"]) / FILE).read_bytes())
+        found = json.loads((folder / FILE).read_bytes())
     except FileNotFoundError:
         return False
     except (OSError, ValueError):  # nobody knows
         return True
-    return bool(found["token"] == told["token"])
+    if found["token"] != told["token"]:
+        return False
+    # Folders that machines share may have locks for each machine by itself: elsewhere, one that is free says nothing.
+    return bool(found["host"] != socket.gethostname() or not is_free(folder / LOCK))
 
 
 def find(store: Store, run: str | None = None) -> tuple[str, dict[str, Any]]:
