@@ -64,6 +64,7 @@ class _Watch:
         self._history, self._interrupts = history, interrupts
         self._testing, self._began = 0.0, job.clock.monotonic()
         self._tested, self._first = -1, 0  # versions: the newest that was tested, and the one that there was when the build came
+        self._steps = 0  # of nodes, that there were when the build came
         self._waits = ""  # what for, as far as it was told
         self._metrics: dict[str, float] = {}
 
@@ -71,7 +72,7 @@ class _Watch:
         job, settings = self._job, self._described.settings
         check_target(job.recipe.target, job.data.task)
         run = self._begin()
-        self._first = run["version"]
+        self._first, self._steps = run["version"], run["steps"]
         rounds = settings.rounds
         self._history.tell(
             "start",
@@ -91,7 +92,7 @@ class _Watch:
             self._heed_interrupt(run["version"])
             before = run["version"]
             if before > self._tested and self._time_to_test():
-                self._test(before)
+                self._test(run)
                 if job.recipe.target is not None and job.recipe.target.reached(self._metrics):
                     told = self._patiently(lambda: self._commander.post(f"/v1/admin/runs/{self._name}/stop"))
                     run = {**told, "why": "target reached"}
@@ -105,7 +106,7 @@ class _Watch:
         run = {**self._look(), **({"why": run["why"]} if reached else {})}
         if run["state"] != "done" and not reached:
             raise LaminarError("L608", f"run {self._name} was {run['state']}: {run['why']}", hint="laminar build begins where it was")
-        self._test(run["version"])
+        self._test(run)
         return self._end(run, first)
 
     def _look(self) -> dict[str, Any]:
@@ -156,10 +157,10 @@ class _Watch:
     def _time_to_test(self) -> bool:
         return self._testing <= TESTS * (self._job.clock.monotonic() - self._began)
 
-    def _test(self, version: int) -> None:
+    def _test(self, run: dict[str, Any]) -> None:
+        job, version = self._job, run["version"]
         if version == self._tested:
             return
-        job = self._job
         load_version(job, self._patiently(lambda: self._commander.version(self._name, version)))
         start = job.clock.monotonic()
         route, data = job.test_route, job.data
@@ -167,20 +168,15 @@ class _Watch:
         self._testing += job.clock.monotonic() - start
         self._tested = version
         self._patiently(lambda: self._commander.tested(self._name, version, self._metrics))
-        settings = self._described.settings
-        behind = (
-            (version - self._first)
-            * settings.grid.local_steps
-            * (settings.grid.workers if settings.grid.mode == "rounds" else settings.grid.buffer)
-        )
+        seconds = job.clock.monotonic() - self._began
         self._history.epoch(
             epoch=version - 1,
-            epochs=settings.rounds,
+            epochs=self._described.settings.rounds,
             step=version,
             train={},
             test=self._metrics,
-            seconds=job.clock.monotonic() - self._began,
-            samples_per_second=behind * job.recipe.batch / max(job.clock.monotonic() - self._began, 1e-9),
+            seconds=seconds,
+            samples_per_second=(run["steps"] - self._steps) * job.recipe.batch / max(seconds, 1e-9),
         )
 
     def _tell(self, run: dict[str, Any], rounds: int) -> None:
@@ -197,7 +193,7 @@ class _Watch:
     def _end(self, run: dict[str, Any], first: float | None) -> Trained:
         job, settings = self._job, self._described.settings
         seconds = max(job.clock.monotonic() - self._began, (run["ended"] or 0.0) - run["made"])  # it may have begun before this build
-        samples = run["applied"] * settings.grid.local_steps * job.recipe.batch
+        samples = run["steps"] * job.recipe.batch
         metrics = {**self._metrics, "samples_per_second": samples / max(seconds, 1e-9)}
         objective = loss_name(job.recipe, job.data.task)
         classes = len(job.data.classes) if job.data.classes is not None else None

@@ -96,6 +96,7 @@ def test_the_server_is_killed_and_comes_back(project: Path) -> None:
         assert train.returncode == 0, errors
         run = counted(grid)
         assert run["version"] == 30 and run["refused"] == {} and run["applied"] == 60
+        assert run["steps"] == 60 * 5
         assert json.loads(out)["layers"][0]["metrics"]["accuracy"] > 0.6
 
 

@@ -212,6 +212,15 @@ def test_a_node_that_is_too_slow_for_its_round_gets_a_smaller_task(speed: float,
     assert task is not None and task.steps == steps
 
 
+def test_a_run_counts_the_steps_that_its_tasks_really_had() -> None:
+    made = crowd(local_steps=8, task_seconds=2.0)
+    for number, speed in enumerate((32.0, 160.0, 1.0, 1e6)):
+        made.hall.ask(made.ids[number], Ask(want=0, speed=speed))
+        answered(made, number)
+    assert made.hall.run(made.run).version == 1
+    assert (made.counts["applied"], made.counts["applied steps"]) == (4, 2 + 10 + 1 + 32)
+
+
 @pytest.mark.parametrize("mode", ["rounds", "async"])
 def test_a_run_that_was_stopped_goes_on_when_it_is_begun_again(mode: str) -> None:
     from laminar.grid.server import commands

@@ -133,4 +133,5 @@ class Assimilator:
         uploads.drop(tx, [row.id for row in used])
         for row in used:  # who keeps nothing back need not be told
             tasks.mark(tx, [row.id], used="applied", todo=None, tell=row.node if keeps_back(run) else None)
-        runs.count(tx, run.id, applied=len(action.parts))
+        steps = sum(tasks.task(tx, int(part.payload)).steps for part in action.parts)  # by each node's speed
+        runs.count(tx, run.id, applied=len(action.parts), applied_steps=steps)

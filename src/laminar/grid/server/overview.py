@@ -85,6 +85,7 @@ def run_told(tx: Tx, run: Run) -> dict[str, Any]:
         "ended": run.ended,
         "answers": answers,
         "applied": applied,
+        "steps": counted.get("applied steps", 0),
         "staleness": machine.statistics.mean_staleness,
         "bytes": {"up": counted.get("bytes up", 0), "dense": counted.get("dense bytes", 0)},
         "trust": {
