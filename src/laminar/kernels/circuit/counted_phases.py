@@ -14,9 +14,9 @@ import numpy as np
 
 from laminar.core.errors import LaminarError
 from laminar.kernels.analyse.assigned import Assigned
-from laminar.kernels.arguments import Array, Value, shape_of
+from laminar.kernels.arguments import Array, Value
 from laminar.kernels.circuit.phases import Plan, phases, run_plan
-from laminar.kernels.compile.instrumented import Marks, Room, instrumented, watched
+from laminar.kernels.compile.instrumented import Marks, Room, instrumented, shapes_of, watched
 from laminar.kernels.compile.native import Native, waits
 from laminar.kernels.compile.regions import Regions
 from laminar.kernels.compile.watch import MOST_OWNERS, Watch
@@ -24,7 +24,7 @@ from laminar.kernels.emulate.report import Access, Register, Report
 from laminar.kernels.emulate.run import STEPS, emulate
 from laminar.kernels.emulate.strides import recorded
 from laminar.kernels.language.contract import contracted
-from laminar.kernels.language.tree import Added, At, Kernel, Object, Read, Variable, expressions, statements, walk
+from laminar.kernels.language.tree import Added, At, Kernel, Read, expressions, statements, walk
 
 Place = tuple[At, str]  # of the text, and whether it is read, written or changed there
 
@@ -91,7 +91,7 @@ class CountedPhases:
             left -= 1
             native, room = self._code[id(kernel)][0], noted.room(kernel)
             ordered = [every[one.name] for one in kernel.arrays]
-            if not native.noting(ordered, [named[one.name] for one in kernel.values], count, room.place)() or left < 0:
+            if not native.noting(ordered, [named[one.name] for one in kernel.values], count, room.place)() or room.met or left < 0:
                 raise _Found
             noted.came(kernel)
 
@@ -100,7 +100,7 @@ class CountedPhases:
         except _Found:
             return None
         outputs = {one.name: copies[one.name] for one in self.kernel.arrays if one.mode != "in"}
-        shapes = _shapes(self.kernel, values, count)
+        shapes = shapes_of(self.kernel, values, count)
         return Report(self.kernel, count, outputs, tuple(noted.accesses()), tuple(noted.registers()), (), shapes, self._file)
 
 
@@ -116,7 +116,7 @@ class _Noted:
         numbers = {id(one): [values[each.name] for each in one.values] for one in plan.phases}
         unit = max(code[id(one)][0].unit(numbers[id(one)], count) for one in plan.phases)  # so that all record the same instances
         marks: Marks = {}
-        self._rooms = {id(one): Room(code[id(one)][1], _shapes(one, values, count), count, unit, marks) for one in plan.phases}
+        self._rooms = {id(one): Room(code[id(one)][1], one, values, count, unit, marks) for one in plan.phases}
         first = self._rooms[id(plan.phases[0])]
         self._window, self._depth = first.window, max(watch.depth for _, watch in code.values())
         self._records = np.zeros((len(first.records), len(regions.accesses), self._depth + 2), "int64")
@@ -155,9 +155,3 @@ class _Noted:
             counts = self._rooms[id(phase)].counters
             for (region, line), parts in self._code[id(phase)][1].regions.registers.items():
                 yield Register(line, *(part * counts[region] for part in parts))
-
-
-def _shapes(kernel: Kernel, values: Mapping[str, Value], count: int) -> dict[Object, tuple[int, ...]]:
-    scalars: dict[Variable, Value] = {kernel.count: count}
-    scalars |= {one.of: values[one.name] for one in kernel.values if isinstance(one.of, Variable)}
-    return {one: shape_of(one, scalars) for one in kernel.objects}

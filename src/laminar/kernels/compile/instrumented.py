@@ -35,19 +35,26 @@ APART: Final = 1 << 15  # instances for each such stretch …
 BLOCKS: Final = 64  # … and blocks: the one that it is in is cut in two
 MOST_PARTS: Final = 16
 
-Shapes = dict[Object, tuple[int, ...]]
 Marks = dict[str, np.ndarray[Any, Any]]
 
 
 class Room:
     """Where a run notes what watch.py says: words behind a status, and what they point at."""
 
-    def __init__(self, watch: Watch, shapes: Shapes, count: int, unit: int, marks: Marks | None = None) -> None:
+    def __init__(
+        self, watch: Watch, kernel: Kernel, values: Mapping[str, Value], count: int, unit: int, marks: Marks | None = None
+    ) -> None:
         """`unit`: instances that are best run together. `marks`: which elements have a value, where that is known from runs before."""
         parts, self.window = max(1, min(MOST_PARTS, count // max(APART, BLOCKS * unit))), min(WINDOW, count)
         unit = unit if count > self.window else max(count, 1)
+        scalars, shapes = _scalars(kernel, values, count), shapes_of(kernel, values, count)
         sizes = {one: math.prod(shapes[one]) for one in (*watch.races, *watch.empty)}
         self._met = [np.zeros(sizes[one], "int32" if sort == "owner" else "int8") for one, sort in watch.races.items()]
+        self._beside = [
+            (found, self._met[number], scalars, shapes[array])
+            for number, array in enumerate(watch.races)
+            if (found := watch.beside.get(array)) is not None
+        ]
         known = marks if marks is not None else {}
         self._filled = [known.setdefault(one.name, np.zeros(sizes[one], "int8")) for one in watch.empty]
         self.records = np.zeros((parts * self.window, len(watch.regions.accesses), watch.record), "int64")
@@ -76,6 +83,11 @@ class Room:
     def strides(self) -> list[Stride]:
         return recorded(self.records, self.window)
 
+    @property
+    def met(self) -> bool:
+        """Whether instances have met that the code itself did not see."""
+        return any(one.met(marks, scalars, shape) for one, marks, scalars, shape in self._beside)
+
     def clear(self) -> None:
         """For another run."""
         self.go_on()
@@ -86,6 +98,15 @@ class Room:
         """For the next one behind a barrier: it counts on, and meets nobody from before."""
         for place, size in self._own:
             ctypes.memset(place, 0, size)
+
+
+def _scalars(kernel: Kernel, values: Mapping[str, Value], count: int) -> dict[Variable, Value]:
+    return {kernel.count: count} | {one.of: values[one.name] for one in kernel.values if isinstance(one.of, Variable)}
+
+
+def shapes_of(kernel: Kernel, values: Mapping[str, Value], count: int) -> dict[Object, tuple[int, ...]]:
+    scalars = _scalars(kernel, values, count)
+    return {one: shape_of(one, scalars) for one in kernel.objects}
 
 
 def watched(kernel: Kernel, empty: frozenset[str], steps: int, file: str) -> tuple[Native, Watch]:
@@ -118,9 +139,8 @@ class Instrumented:
 
     def run(self, arrays: Mapping[str, np.ndarray[Any, Any]], values: Mapping[str, Value], count: int) -> Report:
         """The arrays stay as they are."""
-        shapes = self._shapes(values, count)
         copies = {one.name: np.array(arrays[one.name]) if one.mode != "in" else arrays[one.name] for one in self.kernel.arrays}
-        room = self._ran(list(copies.values()), [values[one.name] for one in self.kernel.values], count, shapes)
+        room = self._ran(list(copies.values()), values, count)
         if room is None:
             return emulate(self.kernel, arrays, values, count, None, self._steps, empty=self._empty, file=self._file)
         regions, counts = self._watch.regions, room.counters
@@ -130,7 +150,7 @@ class Instrumented:
         ]
         registers = [Register(line, *(part * counts[region] for part in parts)) for (region, line), parts in regions.registers.items()]
         outputs = {one.name: copies[one.name] for one in self.kernel.arrays if one.mode != "in"}
-        return Report(self.kernel, count, outputs, tuple(found), tuple(registers), (), shapes, self._file)
+        return Report(self.kernel, count, outputs, tuple(found), tuple(registers), (), shapes_of(self.kernel, values, count), self._file)
 
     def bound(self, arrays: list[Any], values: Mapping[str, Value], count: int) -> Callable[[], bool] | None:
         """The native part of `run`, to be called many times; whether nothing was found. None: it is the emulator's."""
@@ -138,30 +158,26 @@ class Instrumented:
         if native is None:
             return None
         numbers = [values[one.name] for one in self.kernel.values]
-        room = Room(self._watch, self._shapes(values, count), count, native.unit(numbers, count))
+        room = Room(self._watch, self.kernel, values, count, native.unit(numbers, count))
         run = native.noting(arrays, numbers, count, room.place)
 
         def again() -> bool:
             room.clear()
-            return run()
+            return run() and not room.met
 
         return again
 
-    def _shapes(self, values: Mapping[str, Value], count: int) -> Shapes:
-        scalars: dict[Variable, Value] = {self.kernel.count: count}
-        scalars |= {one.of: values[one.name] for one in self.kernel.values if isinstance(one.of, Variable)}
-        return {one: shape_of(one, scalars) for one in self.kernel.objects}
-
-    def _ran(self, arrays: list[Any], values: list[Any], count: int, shapes: Shapes) -> Room | None:
+    def _ran(self, arrays: list[Any], values: Mapping[str, Value], count: int) -> Room | None:
         """What was noted; None: something is wrong, or it cannot be run this way. Raises L704."""
         if self._native is None or (self._watch.races and count > MOST_OWNERS):
             return None
-        room = Room(self._watch, shapes, count, self._native.unit(values, count))
-        if not self._native.noting(arrays, values, count, room.place)():
+        numbers = [values[one.name] for one in self.kernel.values]
+        room = Room(self._watch, self.kernel, values, count, self._native.unit(numbers, count))
+        if not self._native.noting(arrays, numbers, count, room.place)():
             if room.status.kind == ENDLESS:
                 self._native.fail(room.status, f", or --steps {self._steps * 10}")  # the emulator would get there, too, and take its time
             return None
-        return room
+        return None if room.met else room
 
 
 def instrumented(

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from laminar.kernels.analyse.assigned import Assigned
+from laminar.kernels.analyse.facts import Facts
 from laminar.kernels.compile.assembly import Code, Word, number
 from laminar.kernels.compile.body import Counters
 from laminar.kernels.compile.regions import Regions
+from laminar.kernels.compile.side_by_side import SideBySide
 from laminar.kernels.emulate.accesses import STRIDES
 from laminar.kernels.language.same import same_all
 from laminar.kernels.language.tree import (
@@ -52,13 +54,14 @@ OWN_WORDS: Final = ("records", "base", "parts", "window", "unit")
 @dataclass(frozen=True)
 class Watch:
     """`races`: arrays over whose elements instances may meet; `quiet`: accesses, by id, to elements that the instance has
-    written for sure. `empty`: global
+    written for sure, and those that another one stands for: `beside` has these. `empty`: global
     arrays that start without values; `unsure`: reads and loads, by id, of what may have none. `rounds`: that a loop which may have no end
     may take. `depth`: accesses of a place that are recorded of an instance."""
 
     regions: Regions
     races: Mapping[Object, Sort] = field(default_factory=dict)
     quiet: frozenset[int] = frozenset()
+    beside: Mapping[Object, SideBySide] = field(default_factory=dict)
     empty: tuple[Object, ...] = ()
     unsure: frozenset[int] = frozenset()
     rounds: int = 1 << 30
@@ -69,10 +72,13 @@ class Watch:
         assigned, own = Assigned.of(kernel), _Own()
         own.block(kernel.body, [])
         names, quiet = set(empty), frozenset(own.found)
+        races: dict[Object, Sort] = {} if independent else {one: _sort(kernel, one, quiet) for one in _written(kernel)}
+        beside = _beside(kernel, [one for one, sort in races.items() if sort != "once"], quiet)
         return Watch(
             Regions.of(kernel),
-            {} if independent else {one: _sort(kernel, one, quiet) for one in _written(kernel)},
-            quiet,
+            races | dict.fromkeys(beside, "once"),
+            quiet.union(*(one.others for one in beside.values())),
+            beside,
             tuple(one for one in kernel.objects if one.memory == "global" and one.name in names),
             frozenset(assigned.unsure) | frozenset(assigned.unset),
             rounds,
@@ -143,6 +149,14 @@ def _sort(kernel: Kernel, object_: Object, quiet: frozenset[int]) -> Sort:
     again = {id(one) for loop in loops for one in _accesses((loop,))}
     few = len(found) <= FEW and not any(isinstance(one, Atomic) or id(one) in again for one in found)
     return "few" if few else "owner"
+
+
+def _beside(kernel: Kernel, objects: list[Object], quiet: frozenset[int]) -> dict[Object, SideBySide]:
+    if not objects:
+        return {}
+    facts, every = Facts.of(kernel), list(_accesses(kernel.body))
+    made = {one: SideBySide.of(facts, [node for node in every if node.object is one and id(node) not in quiet]) for one in objects}
+    return {one: found for one, found in made.items() if found is not None}
 
 
 def _accesses(block: Block) -> Iterator[Load | Store | Atomic]:
