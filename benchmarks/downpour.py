@@ -1,6 +1,6 @@
 """Downpour against one process: steps per second, and accuracy after as many epochs.
 
-    LAMINAR_DATA=… python benchmarks/downpour.py [--model mlp|cnn] [--rounds 3] [--epochs 5] [--batch 256] [--n 16]
+    LAMINAR_DATA=… python benchmarks/downpour.py [--model mlp|cnn] [--rounds 3] [--epochs 5] [--batch 256] [--n 12]
 
 `laminar build` of one layer (a hidden layer of 128, or two convolutions) on Fashion-MNIST: by one process on one thread, by one worker and
 one server, and by two workers and one server, in turns, without the first epoch, as the runs' own events tell. One process trains an
@@ -25,9 +25,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--n", type=int, default=16, help="steps between pushes, and between fetches")
+    parser.add_argument("--n", type=int, default=12, help="steps between pushes, and between fetches")
     parser.add_argument("--solo", default='optimizer = "adam", lr = 0.001')
-    parser.add_argument("--server", default='optimizer = "adam", lr = 0.008')
+    parser.add_argument("--server", default='optimizer = "adam", lr = 0.01')
     args = parser.parse_args()
     common = f"epochs = {args.epochs}, batch = {args.batch}, seed = 0, threads = 1"
     strategy = f"n_push = {args.n}, n_fetch = {args.n}"
