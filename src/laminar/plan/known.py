@@ -30,5 +30,8 @@ class Known(Protocol):
     def cost(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> ModelCost:
         """L012 for rules that the model does not allow."""
 
+    def check(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> None:
+        """Hold the cost of these rules against a worker that has all of them at once; from then on it is that worker's."""
+
     def stages(self, how: Pipeline | Branches, batch: int) -> StagesCost:
         """L012 for what the model does not allow."""

@@ -213,6 +213,8 @@ class Search:
             whole = best.evaluated == best.space
             self.found.walked.append(Walked(dict(how.mesh), dict(how.split), best.evaluated, best.space, gain, whole))
             if chosen != how and gain > 1.0:
+                with contextlib.suppress(OutOfTime):
+                    self._pricer.known.check(chosen.mesh, chosen.split, chosen.module, batch)
                 self._price(chosen, batch)
 
     def _other_batches(self) -> None:

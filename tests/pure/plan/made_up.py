@@ -124,6 +124,9 @@ class MadeUp:
             found.append(OperatorCost(f"{name}.mm", name, (i - 1,) if i else (), seconds, seconds, seconds, (), after, after, kept, size))
         return ModelCost(rows, tuple(found), tuple(gradients), trained)
 
+    def check(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> None:
+        """Nothing was measured."""
+
     def stages(self, how: Pipeline | Branches, batch: int) -> StagesCost:
         lanes = how.lanes
         depth = how.depth if isinstance(how, Pipeline) else lanes

@@ -97,6 +97,17 @@ def test_both_ways_of_a_pass_take_time(tmp_path: Path) -> None:
     assert dry.forward > 0 and dry.backward > 0
 
 
+def test_rules_that_were_held_against_a_worker_cost_what_it_takes(tmp_path: Path) -> None:
+    found = profile(made("cnn", tmp_path))
+    mesh, split = {"cols": 2}, {"channels": "cols"}
+    other, before = found.cost({"rows": 2}, {"batch": "rows"}, {}, 8), found.cost(mesh, split, {}, 8)
+    found.check(mesh, split, {}, 8)
+    dry, cost = found.dry(mesh, split, {}, 8), found.cost(mesh, split, {}, 8)
+    assert cost.forward == pytest.approx(dry.forward) and cost.backward == pytest.approx(dry.backward)
+    assert cost.forward != before.forward and cost.gradients == before.gradients
+    assert found.cost({"rows": 2}, {"batch": "rows"}, {}, 8) is other
+
+
 def test_more_rows_take_longer(tmp_path: Path) -> None:
     one = made("mlp", tmp_path)
     with as_in_training(1):

@@ -73,6 +73,7 @@ class Profile:
         self._costs: dict[Any, ModelCost] = {}
         self._uncalibrated: dict[int, ModelCost] = {}
         self._stages: dict[Any, StagesCost] = {}
+        self._checked: dict[Any, Scale] = {}  # of rules that were held against a worker
         self.scales: dict[tuple[int, bool], Scale] = {}  # by rows, and whether it is for stages
 
     @classmethod
@@ -260,15 +261,24 @@ class Profile:
         return self._cost(rules(mesh, split, module), rows, staged=False)
 
     def dry(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> Pass:
-        """A worker of a mesh by itself, its exchanges made up: what it computes, at once. To hold `cost` against."""
+        """A worker of a mesh by itself, its exchanges made up: what it computes, at once."""
         found = rules(mesh, split, module)
         placed, _ = self._traced.placed(found)
         key = {"what": "dry", "job": self._about, "rows": rows, "rules": [list(found.mesh.items()), dict(found.split), dict(found.modules)]}
+        key["code"] = our_code("parallel/split")
         job, effort, tensors, at = self._job, self.meter.effort, self._traced.tensors(), last_place(placed.mesh)
         forward, backward = self.meter.one(
             "a worker alone", key, lambda: program_pass(job, placed, rows, effort, at=at, tensors=tensors, staged=False)
         )
         return Pass(rows, forward[0], backward[0])
+
+    def check(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> None:
+        """Operators are measured one by one, with all they need in the cache, and `scale` corrects what that leaves out of the whole
+        model. Rules that a search has found among thousands are those whose operators are mostly wrong in their favour."""
+        wanted, dry = rules(mesh, split, module), self.dry(mesh, split, module, rows)
+        cost = self._operators.cost(self._traced.placed(wanted)[0], rows)
+        self._checked[_named(wanted)] = Scale(dry.forward / max(cost.forward, 1e-9), dry.backward / max(cost.backward, 1e-9))
+        self._costs = {key: cost for key, cost in self._costs.items() if key[0] != _named(wanted)}
 
     def stages(self, how: Pipeline | Branches, batch: int) -> StagesCost:
         """In stages as the executor would cut them. L012 for what the model does not allow."""
@@ -283,8 +293,7 @@ class Profile:
         return self._stages[key]
 
     def _cost(self, wanted: Rules, rows: int, *, staged: bool) -> ModelCost:
-        tables = tuple((path, tuple(table.items())) for path, table in wanted.modules.items())
-        key = (tuple(wanted.mesh.items()), tuple(wanted.split.items()), tables, rows, staged)
+        key = (_named(wanted), rows, staged)
         if key not in self._costs:
             self._costs[key] = self._scaled(wanted, rows, staged=staged)
         return self._costs[key]
@@ -294,7 +303,7 @@ class Profile:
             if wanted.mesh or wanted.split or wanted.modules:
                 self._refuse_whole()
             return self._by_modules(rows)
-        scale = self.scale(rows, staged=staged)
+        scale = (None if staged else self._checked.get(_named(wanted))) or self.scale(rows, staged=staged)
         split = bool(wanted.split or wanted.modules or wanted.mesh)
         cost = self._operators.cost(self._traced.placed(wanted)[0], rows) if split else self._unsplit(rows)
         operators = tuple(
@@ -324,3 +333,8 @@ class Profile:
     def _refuse_whole(self) -> None:
         if self.untraceable is not None:
             raise LaminarError("L209", self.untraceable, hint='strategy = "sync" splits by data and takes any model')
+
+
+def _named(wanted: Rules) -> tuple[Any, ...]:
+    tables = tuple((path, tuple(table.items())) for path, table in wanted.modules.items())
+    return tuple(wanted.mesh.items()), tuple(wanted.split.items()), tables
