@@ -6,12 +6,14 @@ import os
 import ssl
 from pathlib import Path
 from typing import Any, Final, final
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 
 from laminar.core.errors import LaminarError
 from laminar.grid.server.commands import Begin
+from laminar.grid.wire.messages import PORT
 from laminar.grid.wire.signing import SIGNATURE
 
 FILE: Final = "server.json"
@@ -54,6 +56,19 @@ def served_in(folder: Path) -> Found | None:
         raise LaminarError("L501", f"{folder / FILE} cannot be read: {error}", hint="laminar grid serve writes it anew") from error
 
 
+def _url(address: str) -> str:
+    """grid://HOST is where `laminar grid serve` listens if nothing else is said."""
+    for scheme, plain in (("grid://", "http://"), ("grids://", "https://")):
+        if address.startswith(scheme):
+            host = address.removeprefix(scheme).rstrip("/")
+            try:
+                told = urlsplit(f"//{host}").port is not None
+            except ValueError:  # no number, or none of a port: said by whoever calls there
+                told = True
+            return plain + (host if told else f"{host}:{PORT}")
+    return address.rstrip("/")
+
+
 def commander_of(folder: Path | None, address: str | None = None, *, option: str = "--on") -> Commander:
     """`address`: grid://host:port, or a URL; else the grid that is served here. L501 where there is none.
 
@@ -61,8 +76,7 @@ def commander_of(folder: Path | None, address: str | None = None, *, option: str
     """
     here = served_in(folder) if folder is not None else None
     if address is not None:
-        url = "http://" + address.removeprefix("grid://") if address.startswith("grid://") else address
-        url = url.replace("grids://", "https://", 1).rstrip("/")
+        url = _url(address)
         if not url.startswith(("http://", "https://")):
             raise LaminarError("L501", f"{address} is no address of a grid", hint=f"{option} grid://HOST:8787")
         token = os.environ.get(TOKEN) or (here.admin if here is not None and url in (here.url.rstrip("/"), here.local) else None)

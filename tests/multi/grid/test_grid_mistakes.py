@@ -16,7 +16,7 @@ import pytest
 
 from laminar.cli.grid_token import _state
 from laminar.core.errors import LaminarError
-from laminar.grid.commander import commander_of
+from laminar.grid.commander import _url, commander_of
 from laminar.grid.node.home import Home
 from laminar.grid.node.join import join
 from laminar.grid.server.certificates import check_certificate, own_certificate
@@ -115,6 +115,8 @@ def test_what_answers_and_is_no_grid_is_called_so(body: bytes, monkeypatch: pyte
     with http.server.HTTPServer(("127.0.0.1", 0), Other) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
+        assert _url("grid://lab/") == "http://lab:8787" and _url("grids://[::1]") == "https://[::1]:8787"
+        assert _url("grid://lab:9") == "http://lab:9" and _url("grid://lab:x") == "http://lab:x" and _url("http://lab/") == "http://lab"
         commander = commander_of(None, f"grid://127.0.0.1:{server.server_port}")
         try:
             with pytest.raises(LaminarError, match="answers, but is no grid") as caught:

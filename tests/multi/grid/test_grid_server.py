@@ -28,6 +28,7 @@ from laminar.grid.node.line import Reply
 from laminar.grid.node.machine import facts
 from laminar.grid.server import patience
 from laminar.grid.server.gate import Nonces, Rates
+from laminar.grid.server.patience import connections_for, open_files
 from laminar.grid.server.serve import GridServer, Options
 from laminar.grid.wire import signing
 from laminar.grid.wire.messages import PROTOCOL, Ask, Facts
@@ -299,6 +300,24 @@ def test_large_bodies_are_not_read_from_where_much_rubbish_came(tmp_path: Path) 
         assert b" 429 " in begin()
         assert made.work(Ask(want=1)).why == "nothing to do"  # a node that signs what it asks is heard all the same
         made.close()
+
+
+def test_a_node_is_heard_whatever_else_comes_from_its_address(tmp_path: Path) -> None:
+    with serving(tmp_path) as (server, url):
+        made = Client(url, signing.Key.make(), pinned=server.key.public)
+        made.enrol(server.secrets.join, FACTS)
+        server.gate._strangers = Rates(1e-3, burst=3.0)
+        with httpx.Client(base_url=url) as neighbour:  # an office may have one address
+            found = [neighbour.get("/v1/status").status_code for _ in range(5)]
+        assert found == [401, 401, 401, 429, 429]
+        with pytest.raises(Refusal, match="there is no result 1"):  # and not that too many came
+            made.answer(1, b"x" * 100_000)
+        made.close()
+
+
+def test_there_are_no_more_connections_than_files() -> None:
+    assert connections_for(1 << 20) == 4096 and 700 < connections_for(1024) < 824 and connections_for(64) == 16
+    assert open_files() >= 1024
 
 
 def test_nonces_are_remembered_for_as_long_as_their_time_is_good() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import select, update
 
-from laminar.grid.db import runs, tasks
+from laminar.grid.db import nodes, runs, schema, tasks
+from laminar.grid.db.book import Tx
 from laminar.grid.population.problem import Clouds
 from laminar.grid.server.service import Denied
 from laminar.grid.wire.messages import Ask
@@ -221,6 +223,73 @@ def test_a_run_counts_the_steps_that_its_tasks_really_had() -> None:
     assert (made.counts["applied"], made.counts["applied steps"]) == (4, 2 + 10 + 1 + 32)
 
 
+def believed(made: Crowd, number: int) -> None:
+    """As after a long time."""
+    made.hall.desk.do(lambda tx: tx.execute(update(schema.nodes).where(schema.nodes.c.id == made.ids[number]).values(streak=1_000_000)))
+
+
+def test_a_task_that_comes_back_is_checked_by_who_does_it_then() -> None:
+    made = Crowd(["honest", "flipped", "honest", "honest"], Grid(workers=1, rounds=9, local_steps=2, deadline=7200.0, lease=600.0))
+    believed(made, 0)
+    task = made.take(0)
+    assert task is not None and "checks" not in made.counts
+    made.hall.ask(made.ids[0], Ask(want=0, cannot=[(task.result, "no time")]))
+    again = made.take(1)
+    assert again is not None and again.task == task.task and made.counts["checks"] == 1
+    made.hall.answer(made.ids[1], again.result, made.packed(1, again))
+    made.hall.office.turn()
+    assert made.hall.run(made.run).version == 0, "a newcomer's word is not enough"
+
+
+def test_nobody_is_blamed_who_disagrees_with_an_answer_that_was_only_believed() -> None:
+    made = Crowd(["honest", "flipped", "honest"], Grid(workers=1, rounds=9, local_steps=2, deadline=7200.0, lease=600.0))
+    for number in (0, 1):
+        believed(made, number)
+    task = made.take(0)
+    assert task is not None
+    made.hall.now += 700.0
+    made.hall.office.turn()
+    again = made.take(1)
+    assert again is not None and again.task == task.task
+    made.hall.answer(made.ids[1], again.result, made.packed(1, again))
+    made.hall.office.turn()
+    made.hall.answer(made.ids[0], task.result, made.packed(0, task))
+    made.hall.office.turn()
+    assert [row["invalid"] for row in made.known()] == [0, 0, 0]
+
+
+def test_a_trusted_node_alone_is_compared_with_nobody() -> None:
+    made = Crowd(["honest"] * 2, Grid(workers=1, rounds=4, local_steps=1, deadline=1e6, lease=60.0), trusted=frozenset({0, 1}))
+    made.play(50)
+    assert made.counts["valid"] == 4 and "compared" not in made.counts
+    assert [row["streak"] for row in made.known()] == [0, 0]
+
+
+@pytest.mark.parametrize("how", ["by its number", "by its token"])
+def test_who_agreed_with_one_that_is_banned_by_hand_is_checked_again(how: str) -> None:
+    made = Crowd(["honest"] * 2, Grid(workers=1, rounds=4, local_steps=1, deadline=1e6, lease=60.0, replicate="always"), owners={1: "lab"})
+    made.play(80)
+    assert all(row["streak"] >= 4 for row in made.known())
+
+    def ban(tx: Tx) -> None:
+        (id,) = nodes.find(tx, "2")
+        assert id == made.ids[1] and nodes.find(tx, "\u00b2") == nodes.find(tx, "9" * 20) == []
+        if how == "by its number":
+            nodes.ban(tx, id, "noisy")
+        else:
+            assert nodes.revoke_token(tx, tx.execute(select(schema.nodes.c.token).where(schema.nodes.c.id == id)).scalar_one()) == 1
+
+    made.hall.desk.do(ban)
+    first, _ = made.known()
+    assert (first["streak"], first["banned"]) == (0, None)
+    assert made.banned() == ["honest 1"]
+
+
+def test_what_a_node_says_it_has_may_be_any_text() -> None:
+    made = crowd()
+    made.hall.ask(made.ids[0], Ask(want=1, has=["crowd/\u00b2", "crowd/" + "9" * 60, "crowd/", "/1"]))
+
+
 @pytest.mark.parametrize("mode", ["rounds", "async"])
 def test_a_run_that_was_stopped_goes_on_when_it_is_begun_again(mode: str) -> None:
     from laminar.grid.server import commands
@@ -264,8 +333,6 @@ def test_time_goes_on_when_the_clock_has_gone_back() -> None:
 
 def test_who_lies_whenever_it_is_trusted_is_banned() -> None:
     """Ten good answers that were compared, lies in between that were not, one that is caught; again and again."""
-    from laminar.grid.db import nodes
-
     made = crowd(nodes=1)
 
     def cycle(tx: object) -> None:

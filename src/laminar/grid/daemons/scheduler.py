@@ -20,7 +20,7 @@ from laminar.grid.db.nodes import Node
 from laminar.grid.db.runs import Run
 from laminar.grid.db.tasks import Waiting
 from laminar.grid.trust.reputation import must_check
-from laminar.grid.wire.messages import Ask, Task, Version
+from laminar.grid.wire.messages import DIGITS, Ask, Task, Version
 
 MOST: Final = 64  # tasks that a node may have at once
 SHORTEST: Final = 60.0  # seconds of a lease
@@ -93,9 +93,10 @@ class Scheduler:
             lease = self._lease(run, node, steps, ask.available)
             if not tasks.give(tx, one.result, node.id, now=now, lease=lease):
                 continue  # somebody else has it
-            if one.fresh:
-                if steps != tasks.task(tx, one.task).steps:
-                    tasks.change(tx, one.task, steps=steps)
+            row = tasks.task(tx, one.task)
+            if one.fresh and steps != row.steps:
+                tasks.change(tx, one.task, steps=steps)
+            if one.fresh or (not one.check and row.needs < 2):  # whoever had it before may have been believed; this one need not be
                 self._decide_check(tx, run, node, one, now)
             found.append(self._task(tx, run, one, lease))
         nodes.seen(tx, node.id, now, speed=ask.speed, available=ask.available, sent=len(found))
@@ -167,7 +168,7 @@ class Scheduler:
         if self._others(tx, run.id, node, now) < 1:
             runs.count(tx, run.id, unchecked=1)  # there is nobody to compare with
             return
-        tasks.change(tx, one.task, needs=2, attempts=2)
+        tasks.change(tx, one.task, needs=2, attempts=tasks.task(tx, one.task).attempts + 1)
         tasks.another(tx, one.task, run.id, priority=tasks.CHECK, check=True)
         runs.count(tx, run.id, checks=1)
         self.feeder.changed()
@@ -239,6 +240,6 @@ def _has(tx: Tx, told: Collection[str]) -> set[tuple[int, int | None]]:
     for word in told:
         name, _, sample = word.rpartition("/")
         run = runs.named(tx, name) if name else None
-        if run is not None and sample.isdigit():
+        if run is not None and sample.isascii() and sample.isdigit() and len(sample) <= DIGITS:
             found.add((run.id, int(sample)))
     return found

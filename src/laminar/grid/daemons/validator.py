@@ -1,7 +1,8 @@
 """Validator: looks at the answers of a task and says which are good (trust/agreement.py).
 
-Good ones go on to the assimilator together, as one. Who disagrees with them is wrong, and loses its reputation. Where too few agree, one
-more node is asked, up to a number of attempts; then the task has failed, and nobody is blamed.
+Good ones go on to the assimilator together, as one. Who disagrees with them is wrong, and loses its reputation; but nobody is wrong for
+disagreeing with a single answer that was believed. Where too few agree, one more node is asked, up to a number of attempts; then the task
+has failed, and nobody is blamed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from laminar.grid.states import ResultState, TaskState
 from laminar.grid.trust.agreement import Verdict, judge
 
 DISAGREES: Final = "disagrees with the other answers to its task"
+UNSURE: Final = "its task was done by another, whose answer nobody has compared"
 
 
 @dataclass
@@ -52,12 +54,17 @@ def _task(tx: Tx, run: Run, id: int, now: float, found: Found) -> None:
         return
     first = bool(task.state == TaskState.OPEN.value)
     work = task.steps * run.settings.recipe.batch
-    compared = verdict.how != "alone"
+    compared = verdict.how != "alone" and len(here) > 1
+    unsure = verdict.how == "agreed" and all(row.verdict == "alone" for row in here if row.state == "valid")
     for row in here:
         if row.state != "returned":
             continue
         if row.id in verdict.good:
             _good(tx, run, row, verdict, now, first=first, credit=work, compared=compared)
+        elif not first and unsure:
+            put_back(tx, run, row.node, row.id, now, accounted=True)
+            move(tx, row.id, ResultState.LATE, verdict=UNSURE, used="dropped", todo=tasks.DELETE, tell=row.node)
+            runs.count(tx, run.id, disagreements=1)
         else:
             refuse(tx, run, row, DISAGREES, now, kind="disagrees")
     if first:

@@ -84,8 +84,16 @@ def trusted(tx: Tx, id: str) -> bool:
 
 def find(tx: Tx, word: str) -> list[str]:
     """The ids of the nodes that are called so: by number, name or the beginning of their id."""
-    by_number = nodes.c.number == int(word) if word.isdigit() else nodes.c.name == word
-    return list(tx.execute(select(nodes.c.id).where(by_number | nodes.c.id.startswith(word, autoescape=True))).scalars())
+    exact = nodes.c.number == int(word) if word.isascii() and word.isdigit() and len(word) < 10 else nodes.c.name == word
+    for which in (exact, nodes.c.id.startswith(word, autoescape=True)):  # ids begin with digits, too
+        if found := list(tx.execute(select(nodes.c.id).where(which)).scalars()):
+            return found
+    return []
+
+
+def keys(tx: Tx) -> dict[str, str]:
+    """Of all nodes that may come."""
+    return {row.id: row.key for row in tx.execute(select(nodes.c.id, nodes.c.key).where(nodes.c.banned.is_(None)))}
 
 
 def enrol(tx: Tx, key: str, token: int, facts: Facts, now: float, *, trusted: bool = False) -> str:
@@ -189,7 +197,9 @@ def lost(tx: Tx, ids: dict[str, int]) -> None:
 
 
 def ban(tx: Tx, id: str, why: str | None) -> bool:
-    """None: it may come back."""
+    """None: it may come back. Else whoever agreed with it is checked again."""
+    if why is not None:
+        _DOUBT.change(tx, i=id)
     columns: dict[str, Any] = {"banned": why} if why is not None else {"banned": None, "streak": 0, "invalid": 0}
     return bool(tx.execute(update(nodes).where(nodes.c.id == id).values(**columns)).rowcount)
 
@@ -258,8 +268,8 @@ def revoke_token(tx: Tx, id: int) -> int | None:
     """Nobody comes with it any more, and nodes that did are banned. How many; None: there is no such token."""
     if not tx.execute(update(tokens).where(tokens.c.id == id).values(revoked=True)).rowcount:
         return None
-    banned = update(nodes).where(nodes.c.token == id, nodes.c.banned.is_(None)).values(banned="its token was revoked")
-    return int(tx.execute(banned).rowcount)
+    theirs = list(tx.execute(select(nodes.c.id).where(nodes.c.token == id, nodes.c.banned.is_(None))).scalars())
+    return sum(ban(tx, node, "its token was revoked") for node in theirs)
 
 
 def all_tokens(tx: Tx) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from laminar.grid.db import nodes, runs, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.server import commands, overview
 from laminar.grid.server.gate import SMALL, Gate
-from laminar.grid.server.routes import BYTES, NodeRoutes, _decode, _number
+from laminar.grid.server.routes import BYTES, VERSION_DIGITS, NodeRoutes, _decode, _number
 from laminar.grid.server.service import Denied
 from laminar.grid.wire.messages import Message, Name
 
@@ -118,7 +118,7 @@ class AdminRoutes:
     async def _version(self, request: Request) -> Response:
         """The plain bytes of a version, or what a test of it gave."""
         body = await self._body(request)
-        name, number = request.path_params["run"], _number(request.path_params["version"])
+        name, number = request.path_params["run"], _number(request.path_params["version"], VERSION_DIGITS)
         if request.method == "PUT":
             metrics = _decode(body, Metrics).metrics
             found = await self._nodes.do(lambda tx: versions.tested(tx, commands._need(tx, name).id, number, metrics))

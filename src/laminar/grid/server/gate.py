@@ -25,6 +25,8 @@ STALL: Final = 20.0  # seconds without a byte of a body
 LONGEST: Final = 60.0  # seconds for a body, and more
 SLOWEST: Final = 64 << 10  # bytes a second that a large one must come with
 NONCES: Final = 200_000
+LATELY: Final = 600.0  # seconds for which a node that has signed something is known where it is
+SIGNERS: Final = 50_000
 
 
 @final
@@ -78,6 +80,7 @@ class Gate:
         self._rates = Rates(per_second, burst=2 * per_second)
         self._strangers = Rates(5.0, burst=50.0)  # by address: for those who show nothing, or something wrong
         self._nonces, self._checker = Nonces(), signing.Checker()
+        self._signers: OrderedDict[tuple[str, str], float] = OrderedDict()  # who has signed something from where, and when
         self.refused: dict[str, int] = {}  # by name
         self.unlimited = False  # strangers may ask as often as they like
 
@@ -89,13 +92,14 @@ class Gate:
                 426, "version", f"this server speaks protocol {PROTOCOL}, not {str(protocol)[:20]}: install the same Laminar on both sides"
             )
 
-    async def body(self, request: Request, limit: int) -> bytes:
-        """Denied when it is too large, or stops coming."""
+    async def body(self, request: Request, limit: int, node: str = "") -> bytes:
+        """Denied when it is too large, or stops coming. `node`: of which it says to be."""
         told = request.headers.get("content-length")
         if told is not None and (not told.isdigit() or int(told) > limit):
             raise Denied(413, "size", f"{told} bytes, but {limit} are allowed")
-        if limit > SMALL and not self.unlimited and (wait := self._strangers.look(_address(request))):
-            # nobody knows yet whose it is, and much that came from there was nobody's
+        known = self._clock() - self._signers.get((node, _address(request)), -LATELY) < LATELY
+        if limit > SMALL and not known and not self.unlimited and (wait := self._strangers.look(_address(request))):
+            # nobody knows yet whose it is, and much that came from there was nobody's; but a whole office may have one address
             raise Denied(429, "rate", f"too many bad requests from this address; again in {wait:.1f} s")
         parts: list[bytes] = []
         size, clock = 0, asyncio.get_running_loop().time
@@ -125,6 +129,7 @@ class Gate:
         stamp, nonce, signature = (head.get(name, "") for name in (signing.TIME, signing.NONCE, signing.SIGNATURE))
         message = signing.of_request(request.method, target_of(request), stamp, nonce, hashlib.sha256(body).hexdigest())
         if not self._checker.good(key, signature, message):
+            self._signers.pop((node, _address(request)), None)  # somebody there takes its name
             self.stranger(request)
             raise Denied(401, "signature", f"the request is not signed by node {node}")
         try:
@@ -137,6 +142,10 @@ class Gate:
             raise Denied(409, "replay", "this very request was here before")
         if wait := self._rates.take(node):
             raise Denied(429, "rate", f"too many requests; again in {wait:.1f} s")
+        self._signers.pop((node, _address(request)), None)
+        self._signers[node, _address(request)] = self._clock()
+        while len(self._signers) > SIGNERS:
+            self._signers.popitem(last=False)
         return nonce
 
     def command(self, request: Request) -> None:

@@ -7,6 +7,7 @@ could fill a disk.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -17,7 +18,37 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 HEAD_BYTES: Final = 64 << 10  # of an address and headers; a node's have less than one in sixty of that
 HEAD: Final = 15.0  # seconds from the first moment of a connection, or from the first byte of a request, to the end of its head
 OFTEN: Final = 3600.0  # seconds between two lines about the same
-ANYBODYS: Final = ("Invalid HTTP request", "Unsupported upgrade request", "No supported WebSocket library", "Exceeded concurrency limit")
+ANYBODYS: Final = (
+    "Invalid HTTP request",
+    "Unsupported upgrade request",
+    "No supported WebSocket library",
+    "Exceeded concurrency limit",
+    "socket.accept() out of system resource",
+)
+CONNECTIONS: Final = 4096
+OWN_FILES: Final = 200  # that the server opens itself: database, log, sockets
+BUSY: Final = 32  # connections above the limit that are told so; those beyond are closed
+
+
+def open_files() -> int:
+    """How many this process may have, and it asks for as many as it is allowed: a process starts with 1,024, and nodes may be more."""
+    try:
+        import resource
+    except ImportError:  # not on Windows, which has no such limit
+        return CONNECTIONS + OWN_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS + OWN_FILES + BUSY
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return wanted if soft == resource.RLIM_INFINITY else soft
+
+
+def connections_for(files: int) -> int:
+    """A connection for which there is no file left would stop the server from listening to anybody."""
+    return max(16, min(CONNECTIONS, files - OWN_FILES - BUSY))
 
 
 @final
@@ -54,6 +85,9 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency + BUSY:
+            transport.abort()
+            return
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:

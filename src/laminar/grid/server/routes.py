@@ -22,13 +22,13 @@ from laminar.grid.server.gate import SMALL, Gate, target_of
 from laminar.grid.server.service import Denied, Service
 from laminar.grid.trouble import Trouble, is_full, log, passes
 from laminar.grid.wire import model_bytes, signing
-from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Packed, Problem, Received, Spoken, Work
+from laminar.grid.wire.messages import DIGITS, PROTOCOL, Ask, Enrol, Packed, Problem, Received, Spoken, Work
 
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 LARGEST_PIECE: Final = 8 << 20
 SMALL_VERSION: Final = 4 << 20  # bytes of a version that is sent with the task
-DIGITS: Final = 18
+VERSION_DIGITS: Final = 9
 PACKED: Final = 8  # versions that are kept packed
 Packing = tuple[str, int, int | None]  # run, version, and the one that the node has
 T = TypeVar("T")
@@ -40,6 +40,7 @@ class NodeRoutes:
     def __init__(self, service: Service, desk: Desk, gate: Gate, key: signing.Key, clock: Callable[[], float]) -> None:
         self._service, self._desk, self._gate, self._key, self._clock = service, desk, gate, key, clock
         self._keys: dict[str, str] = {}  # of nodes; a node's id is the digest of its key, so this never changes
+        self._knows_all = False  # of those that there were when the server started
         self._packed: dict[Packing, asyncio.Task[bytes]] = {}  # versions on their way down
         self._closing = False
         self._trouble = Trouble("requests are put off")
@@ -119,10 +120,13 @@ class NodeRoutes:
         if len(node) != 20:
             self._gate.stranger(request)
             raise Denied(401, "unknown", "the request does not say which node it is of")
+        if not self._knows_all:  # after a start: all nodes of an office, which has one address, may come at once
+            self._keys = await self.do(nodes.keys) | self._keys
+            self._knows_all = True
         if node not in self._keys:
             self._gate.stranger(request)
             self._keys[node] = (await self.do(lambda tx: self._service.node(tx, node))).key
-        body = await self._gate.body(request, limit)
+        body = await self._gate.body(request, limit, node)
         self._gate.signed(request, node, self._keys[node], body)
         return node, body
 
@@ -139,7 +143,9 @@ class NodeRoutes:
         asked = _decode(body, Enrol)
         id = signing.node_id(asked.key)
         self._gate.signed(request, id, asked.key, body)
-        return self.reply(request, await self.do(lambda tx: self._service.enrol(tx, asked)))
+        told = await self.do(lambda tx: self._service.enrol(tx, asked))
+        self._keys[id] = asked.key
+        return self.reply(request, told)
 
     async def _ask(self, request: Request) -> Response:
         node, body = await self._signed(request)
@@ -199,9 +205,9 @@ class NodeRoutes:
 
     async def _version(self, request: Request) -> Response:
         node, _ = await self._signed(request)
-        run, number = request.path_params["run"], _number(request.path_params["version"])
+        run, number = request.path_params["run"], _number(request.path_params["version"], VERSION_DIGITS)
         base = request.query_params.get("from")
-        return await self._bytes(node, await self._pack((run, number, None if base is None else _number(base))))
+        return await self._bytes(node, await self._pack((run, number, None if base is None else _number(base, VERSION_DIGITS))))
 
     async def _pack(self, key: Packing) -> bytes:
         """A version as it goes down. Packed once for all who ask, and not in the thread that writes, which has other things to do."""
@@ -276,8 +282,8 @@ def _versions(tx: Tx, name: str, number: int, base: int | None) -> tuple[bytes, 
     return bytes(row.data), bytes(old.data) if old is not None else None
 
 
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > DIGITS:
+def _number(text: str, digits: int = DIGITS) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > digits:
         raise Denied(422, "number", f"{text[:40]!r} is no number")
     return int(text)
 

@@ -42,14 +42,13 @@ from laminar.grid.server.gate import Gate
 from laminar.grid.server.listening import Listening, listen
 from laminar.grid.server.openapi import openapi
 from laminar.grid.server.pages import Pages
-from laminar.grid.server.patience import PatientProtocol, Seldom
+from laminar.grid.server.patience import PatientProtocol, Seldom, connections_for, open_files
 from laminar.grid.server.routes import NodeRoutes
 from laminar.grid.server.service import Service
-from laminar.grid.wire.messages import LARGEST, Problem
+from laminar.grid.wire.messages import LARGEST, PORT, Problem
 from laminar.grid.wire.signing import Key, fingerprint
 
 FILE: Final = "server.json"  # in the grid's folder: how commands on this machine reach it
-CONNECTIONS: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Options:
     folder: Path  # .laminar/grid
     name: str
     host: str = "127.0.0.1"
-    port: int = 8787
+    port: int = PORT
     database: str | None = None  # None: SQLite in the folder
     certificate: tuple[Path, Path] | None = None  # and its key
     authority: Path | None = None  # that has signed the certificate, where it is the grid's own
@@ -180,7 +179,7 @@ class GridServer:
             ws="none",
             lifespan="on",
             server_header=False,
-            limit_concurrency=CONNECTIONS,
+            limit_concurrency=connections_for(open_files()),
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
             ssl_certfile=str(options.certificate[0]) if options.certificate else None,
@@ -189,12 +188,14 @@ class GridServer:
         if threading.current_thread() is threading.main_thread():  # the process is its own
             settle()
         server = self._server = Listening(config, lambda: ready(told), self._let_go)
-        seldom, uvicorns = Seldom(self.gate.count), logging.getLogger("uvicorn.error")
-        uvicorns.addFilter(seldom)
+        seldom, loggers = Seldom(self.gate.count), [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+        for one in loggers:
+            one.addFilter(seldom)
         try:
             server.run(sockets=[listening])
         finally:
-            uvicorns.removeFilter(seldom)
+            for one in loggers:
+                one.removeFilter(seldom)
             with contextlib.suppress(OSError):
                 (options.folder / FILE).unlink()
             self.close()

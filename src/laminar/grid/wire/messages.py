@@ -18,6 +18,8 @@ NAME: Final = 80  # letters
 Name = Annotated[str, Meta(min_length=1, max_length=NAME, pattern="^[^\\x00-\\x1f\\x7f]+$")]
 Line = Annotated[str, Meta(max_length=200, pattern="^[^\\x00-\\x1f\\x7f]*$")]  # of a stranger, for somebody's terminal
 Short = Annotated[str, Meta(max_length=200)]
+DIGITS: Final = 18  # of a number that any database takes
+PORT: Final = 8787  # where a server listens if nothing else is said
 Count = Annotated[int, Meta(ge=0, le=1 << 50)]
 Arrived = Literal["returned", "valid", "invalid", "late"]  # what an answer may be when it has come
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
@@ -67,10 +69,10 @@ class Ask(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     want: Annotated[int, Meta(ge=0, le=64)]
     wait: Annotated[float, Meta(ge=0, le=60)] = 0.0  # seconds that the server may hold the request until there is work
     has: Annotated[list[Annotated[str, Meta(max_length=80)]], Meta(max_length=256)] = []  # run/sample
-    holds: Annotated[list[int], Meta(max_length=64)] = []  # results that it is at: others that it was given have got lost on the way
+    holds: Annotated[list[Count], Meta(max_length=64)] = []  # results that it is at: others that it was given have got lost on the way
     speed: Annotated[float, Meta(ge=0, le=1e12)] = 0.0  # samples a second; 0: not known yet
     available: Annotated[float, Meta(ge=0, le=1)] = 1.0  # share of the time in which its owner lets it work
-    cannot: Annotated[list[tuple[int, Line]], Meta(max_length=64)] = []  # results that it gives back, and why
+    cannot: Annotated[list[tuple[Count, Line]], Meta(max_length=64)] = []  # results that it gives back, and why
     without: Annotated[list[Name], Meta(max_length=64)] = []  # runs whose tasks are too large for it
     heard: Annotated[
         list[Count], Meta(max_length=64)
