@@ -50,3 +50,10 @@ def test_kernels_with_barriers_and_shared_arrays_are_timed(barrier: str, file: P
     kernel_bench.run(file, instances=64, rounds=1, json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["plan"].startswith("2 phases: ") == bool(barrier) and len(found["ways"]) == 3
+
+
+def test_a_local_array_that_is_only_written_behind_a_barrier(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = "float w[2]; w[0] = x[i]; y[i] = w[0]; barrier(); w[1] = 1;"
+    file.write_text(f"void kernel(int i, int n, const float x[n], float y[n]) {{ {body} }}")
+    kernel_bench.run(file, instances=64, rounds=1, json=True)
+    assert json.loads(capsys.readouterr().out)["plan"].startswith("2 phases: ")

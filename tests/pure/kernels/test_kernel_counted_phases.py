@@ -101,3 +101,37 @@ def test_a_loop_over_barriers_that_has_no_end() -> None:
     arrays = {"x": np.zeros(8, "float32"), "y": np.zeros(8, "float32")}
     made = CountedPhases.of(kernel, steps=100)
     assert made is not None and made.run(arrays, {"m": 1}, 8) is None
+
+
+def test_what_stands_in_a_phase_twice_is_counted_for_itself() -> None:
+    """The round that goes on behind a barrier and the rounds after it are two pieces of a phase, also where they begin with a name."""
+    lines = "float s = 0; for (int r = 0; r < 2; r++) { for (int c = 0; c < m; c++) barrier(); float d = x[i]; s += d; } y[i] = s;"
+    kernel = read_kernel(f"{HEAD} {{ {lines} }}")
+    arrays = {"x": np.ones(4, "float32"), "y": np.zeros(4, "float32")}
+    made = CountedPhases.of(kernel)
+    assert made is not None
+    got = made.run(arrays, {"m": 2}, 4)
+    assert got is not None and sum(one.times for one in got.accesses if one.object.name == "x") == 8
+    assert told(got) == told(emulate(kernel, arrays, {"m": 2}, 4))
+
+
+OLD = "for (int r = 0; r < 2; r++) { float w[2]; if (r == 0) { w[0] = x[i]; w[1] = 1; } barrier(); s += w[0] + w[1]; }"
+
+
+def test_a_local_array_of_a_round_does_not_have_the_values_of_the_last() -> None:
+    kernel = read_kernel(f"{HEAD} {{ float s = 0; {OLD} y[i] = s; }}")
+    arrays = {"x": np.ones(4, "float32"), "y": np.zeros(4, "float32")}
+    assert CountedPhases.of(kernel) is None
+    got = counted(kernel, arrays, {"m": 1}, 4)
+    assert {one.kind for one in got.findings} == {"uninitialised"}
+    assert told(got) == told(emulate(kernel, arrays, {"m": 1}, 4))
+
+
+def test_a_local_array_that_is_declared_once_is_watched_natively() -> None:
+    lines = "float w[2]; w[i % 2] = x[i]; barrier(); y[i] = w[{}];"
+    arrays = {"x": np.ones(4, "float32"), "y": np.zeros(4, "float32")}
+    for place, fine in (("i % 2", True), ("0", False)):
+        kernel = read_kernel(f"{HEAD} {{ {lines.format(place)} }}")
+        made = CountedPhases.of(kernel)
+        assert made is not None and (made.run(arrays, {"m": 1}, 4) is not None) == fine
+        assert told(counted(kernel, arrays, {"m": 1}, 4)) == told(emulate(kernel, arrays, {"m": 1}, 4))

@@ -231,3 +231,12 @@ def test_constant_sizes_are_computed() -> None:
     )
     shape = next(one.shape for one in kernel.objects if one.name == "w")
     assert [one.value for one in shape if isinstance(one, Constant)] == [7, 6]
+
+
+def test_a_comment_goes_on_behind_a_backslash() -> None:
+    """As in C99, where lines are joined before comments are looked for."""
+    lines = "y[i] = 1; // so \\\n y[i] = 2; \\\n y[i] = 3;\n y[i] = 4; // C:\\ and on\n y[i] = 5; // the end"
+    kernel = read_kernel(f"void kernel(int i, int n, float y[n]) {{ {lines}\n }} // \\")
+    assert [(one.at.line, one.value.value) for one in kernel.body] == [(1, 1), (4, 4), (5, 5)]  # type: ignore[union-attr]
+    defined = read_kernel("#define A 1 // one, \\\n#define A 2\nvoid kernel(int i, int n, float y[n]) { y[i] = A; }")
+    assert defined.body[0].value.value == 1  # type: ignore[union-attr]

@@ -51,6 +51,10 @@ BODIES = {
     "a parameter that changes": "m = m + 1; barrier(); y[i] = m; m = m * 2; barrier(); y[i] += m;",
     "at the ends": "barrier(); y[i] = 1; barrier();",
     "declared before, set behind": "float s; barrier(); s = 1; y[i] = s;",
+    "an array that is only written behind": "float w[2]; w[0] = x[i]; y[i] = w[0]; barrier(); w[1] = 1;",
+    "an array of each round": "for (int k = 0; k < m; k++) { float w[2]; w[0] = x[i]; y[i] += w[0]; barrier(); w[1] = k; }",
+    "an array that is set anew": "float w[1]; w[0] = x[i]; y[i] = w[0]; barrier(); w[0] = m; y[i] += w[0];",
+    "a variable of each round": "for (int k = 0; k < m; k++) { float d = x[i]; y[i] += d; barrier(); d = k; y[i] += d; }",
     "never reached": "for (int k = 5; k < m; k++) { barrier(); y[i] = k; } y[i] += 1;",
 }
 CALLS = """

@@ -74,6 +74,41 @@ def test_it_is_what_the_emulator_says(body: str, places: list[int], to: list[int
     assert counted is not None and counted() == (not wanted.findings)
 
 
+WRAPS = {
+    "a long made an int": ("y[a] = 1; y[a - (int)m] = 2;", {"m": 2**32 + 2}, [2, 4]),
+    "an int sum": ("long b = at[i] + 2 * r; y[a] = 1; y[b] = 2;", {"r": 2**31 - 1}, [2, 4]),
+    "an int shifted": ("y[a] = 1; y[a - (r << 1)] = 2;", {"r": 2**31 - 1}, [2, 4]),
+    "an int product": ("int d = r * c + 2; y[a] = 1; y[a + d] = 2;", {"r": 2**16, "c": 2**16}, [2, 4]),
+    "rows": ("z[a][0] = 1; z[a + r * c + 1][0] = 2;", {"r": 2**16, "c": 2**16}, [0, 1]),
+    "a long that does not wrap": ("long b = a + m; y[a] = 1; y[b - m + 2] = 2;", {"m": 2**40}, [2, 4]),
+}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("name", WRAPS)
+def test_ints_that_wrap_around_in_a_long_index(name: str, count: int) -> None:
+    """Two instances meet; one alone does not."""
+    body, given, places = WRAPS[name]
+    values = {"m": 0, "r": 0, "c": 0} | given
+    head = f"int i, int n, long m, int r, int c, const int at[n], inout int y[{ROOM}], inout int z[3][4]"
+    kernel = read_kernel(f"void kernel({head}) {{ long a = at[i]; {body} }}")
+    arrays = {"at": np.array(places[:count], "int32")}
+    arrays |= {"y": np.zeros(ROOM, "int32"), "z": np.zeros((3, 4), "int32")}
+    assert len(Watch.of(kernel, independent=False).beside) == 1
+    wanted = emulate(kernel, arrays, values, count)
+    assert {one.kind for one in wanted.findings} == ({"race"} if count > 1 else set())
+    counted = Instrumented(kernel).bound([one.copy() for one in arrays.values()], values, count)
+    assert counted is not None and counted() == (count == 1)
+
+
+def test_of_more_places_than_half_of_all_ints_the_emulator_tells() -> None:
+    kernel = read_kernel(text("y[at[i]] = 1; y[at[i] + m] = 2;"))
+    ((array, found),) = Watch.of(kernel, independent=False).beside.items()
+    scalars, marks = dict.fromkeys(kernel.variables, 1), np.array([1, 0, 0], "int8")
+    assert not found.met(marks, scalars, {array: (2**31,)})
+    assert found.met(marks, scalars, {array: (2**31 + 1,)})
+
+
 def test_many_instances() -> None:
     kernel = read_kernel("void kernel(int i, int n, const int at[n], float y[2 * n]) { y[at[i]] = 1.0f; y[at[i] + n] = 2.0f; }")
     order = np.random.default_rng(0).permutation(100_000).astype("int32")

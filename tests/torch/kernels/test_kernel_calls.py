@@ -76,6 +76,12 @@ def test_barriers_and_shared_memory() -> None:
     assert torch.equal(made(text)(x), x.flip(0))
 
 
+def test_a_local_array_that_is_only_written_behind_a_barrier() -> None:
+    body = "float w[2]; w[0] = x[i]; y[i] = w[0]; barrier(); w[1] = 1;"
+    x = torch.randn(8)
+    assert torch.equal(made(f"void kernel(int i, int n, const float x[n], float y[n]) {{ {body} }}")(x), x)
+
+
 def test_many_instances_by_several_threads() -> None:
     x = torch.randn(300, 250)
     assert torch.equal(made(LEAKY)(x, slope=0.1), functional.leaky_relu(x, 0.1))

@@ -14,6 +14,7 @@ import numpy as np
 
 from laminar.core.errors import LaminarError
 from laminar.kernels.analyse.assigned import Assigned
+from laminar.kernels.analyse.live import live_at_barriers
 from laminar.kernels.arguments import Array, Value
 from laminar.kernels.circuit.phases import Plan, phases, run_plan
 from laminar.kernels.compile.instrumented import Marks, Room, instrumented, shapes_of, watched
@@ -24,7 +25,7 @@ from laminar.kernels.emulate.report import Access, Register, Report
 from laminar.kernels.emulate.run import STEPS, emulate
 from laminar.kernels.emulate.strides import recorded
 from laminar.kernels.language.contract import contracted
-from laminar.kernels.language.tree import Added, At, Kernel, Read, expressions, statements, walk
+from laminar.kernels.language.tree import Added, At, Declare, Kernel, Load, Loop, Object, Read, Variable, expressions, statements, walk
 
 Place = tuple[At, str]  # of the text, and whether it is read, written or changed there
 
@@ -63,12 +64,21 @@ class CountedPhases:
 
     @staticmethod
     def of(kernel: Kernel, steps: int = STEPS, empty: Iterable[str] = (), file: str = "kernel.c") -> CountedPhases | None:
-        """None: the emulator has to. Variables that may have no value are kept without saying so; and two places of one position, as of a
-        function that is called twice, cannot be told apart."""
+        """None: the emulator has to. Variables that may have no value are kept without saying so, and a local array of a loop with what an
+        earlier round wrote; and two places of one position, as of a function that is called twice, cannot be told apart."""
         ready = contracted(kernel)
         assigned = Assigned.of(ready)
         unsure = frozenset(assigned.unsure) | frozenset(assigned.unset)
-        read = [part for one in statements(ready.body) for whole in expressions(one) for part in walk(whole) if isinstance(part, Read)]
+        loops = tuple(one for one in statements(ready.body) if isinstance(one, Loop))
+        kept = frozenset[Variable | Object]().union(*live_at_barriers(ready).values())
+        again = kept & {one.what for one in statements(loops) if isinstance(one, Declare)}
+        read = [
+            part
+            for one in statements(ready.body)
+            for whole in expressions(one)
+            for part in walk(whole)
+            if isinstance(part, Read) or (isinstance(part, Load) and part.object in again)
+        ]
         places = [(at, kind) for _, at, _, kind in Regions.of(ready).accesses]
         if any(id(one) in unsure for one in read) or len(set(places)) < len(places):
             return None

@@ -217,8 +217,8 @@ class _Phases:
         for one in live:
             declared = [Declare(at, one)] if one not in given else []
             taken += [*declared, Assign(at, one, Load(at, self.kept[one], index))]
-        inner = {one.what for one in statements(body) if isinstance(one, Declare)} | set(live) | given
-        used = [one for one in kernel.variables if one not in inner and _uses(body, one)]
+        free = _undeclared(body) - {*live, *given}
+        used = [one for one in (*kernel.variables, *kernel.objects) if one in free]
         start: list[Statement] = [self._says(at, END), *(Declare(at, one) for one in used), *taken]
         whole = Rewrite().block((*start, *body))
         extra = [Parameter(one.name, "array", one, one.at, "inout") for one in (*self.kept.values(), self.next)]
@@ -264,10 +264,18 @@ class _Phases:
         return tuple(made)
 
 
-def _uses(block: Block, variable: Variable) -> bool:
+def _undeclared(block: Block) -> set[Variable | Object]:
+    """What is used before a declaration of it: that one is in front of the barrier, or in a round that comes later."""
+    declared: set[Variable | Object] = set()
+    found: set[Variable | Object] = set()
     for one in statements(block):
-        if isinstance(one, Assign) and one.variable is variable:
-            return True
-        if any(isinstance(part, Read) and part.variable is variable for whole in expressions(one) for part in walk(whole)):
-            return True
-    return False
+        used: set[Variable | Object] = set()
+        for part in (one, *(part for whole in expressions(one) for part in walk(whole))):
+            if isinstance(part, (Assign, Read)):
+                used.add(part.variable)
+            elif isinstance(part, (Store, Atomic, Load)):
+                used.add(part.object)
+        found |= used - declared
+        if isinstance(one, Declare):
+            declared.add(one.what)
+    return found

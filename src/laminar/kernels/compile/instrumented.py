@@ -51,7 +51,7 @@ class Room:
         sizes = {one: math.prod(shapes[one]) for one in (*watch.races, *watch.empty)}
         self._met = [np.zeros(sizes[one], "int32" if sort == "owner" else "int8") for one, sort in watch.races.items()]
         self._beside = [
-            (found, self._met[number], scalars, shapes[array])
+            (found, self._met[number], scalars, shapes)
             for number, array in enumerate(watch.races)
             if (found := watch.beside.get(array)) is not None
         ]
@@ -86,7 +86,7 @@ class Room:
     @property
     def met(self) -> bool:
         """Whether instances have met that the code itself did not see."""
-        return any(one.met(marks, scalars, shape) for one, marks, scalars, shape in self._beside)
+        return any(one.met(marks, scalars, shapes) for one, marks, scalars, shapes in self._beside)
 
     def clear(self) -> None:
         """For another run."""

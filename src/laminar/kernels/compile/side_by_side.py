@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from laminar.kernels.analyse.facts import Facts
 from laminar.kernels.analyse.form import Form, Symbol
 from laminar.kernels.language.tree import (
-    SIZES,
     Atomic,
     Binary,
     Break,
@@ -30,7 +29,6 @@ from laminar.kernels.language.tree import (
     Loop,
     Object,
     Store,
-    Type,
     Variable,
     expressions,
     parts,
@@ -38,15 +36,17 @@ from laminar.kernels.language.tree import (
     walk,
 )
 
+HALF: Final = 1 << 31
+
 
 @dataclass(frozen=True)
 class SideBySide:
-    """`others`: ids of the accesses that `first` stands for. `apart`: how far two of which one writes are apart, in each dimension;
-    numbers of this type, and terms of parameters."""
+    """`others`: ids of the accesses that `first` stands for. `apart`: how far two of which one writes are apart, in each dimension, in
+    terms of parameters and up to multiples of 2**32: a long may be made of an int that has wrapped around."""
 
     first: Load | Store | Atomic
     others: frozenset[int]
-    apart: tuple[tuple[tuple[Form, Type], ...], ...]
+    apart: tuple[tuple[Form, ...], ...]
     parameters: Mapping[Symbol, Variable]
 
     @staticmethod
@@ -66,19 +66,21 @@ class SideBySide:
         first, *others = found
         return SideBySide(first, frozenset(id(one) for one in others), tuple(apart), symbols)
 
-    def met(self, marks: np.ndarray[Any, Any], scalars: Mapping[Variable, Any], shape: tuple[int, ...]) -> bool:
-        """Whether a place of one instance is another place of another. `marks`: 1 where a first place is."""
+    def met(self, marks: np.ndarray[Any, Any], scalars: Mapping[Variable, Any], shapes: Mapping[Object, tuple[int, ...]]) -> bool:
+        """Whether a place of one instance is another place of another, or nobody can tell. `marks`: 1 where a first place is."""
+        if any(size > HALF for shape in shapes.values() for size in shape):
+            return True  # of numbers that differ by a multiple of 2**32, both may be places there
+        shape = shapes[self.first.object]
         for distance in {abs(self._flat(one, scalars, shape)) for one in self.apart}:
             if 0 < distance < len(marks) and (marks[distance:] & marks[:-distance]).max():
                 return True
         return False
 
-    def _flat(self, apart: tuple[tuple[Form, Type], ...], scalars: Mapping[Variable, Any], shape: tuple[int, ...]) -> int:
+    def _flat(self, apart: tuple[Form, ...], scalars: Mapping[Variable, Any], shape: tuple[int, ...]) -> int:
         total = 0
-        for (form, type_), size in zip(apart, shape, strict=True):
+        for form, size in zip(apart, shape, strict=True):
             value = form.value({symbol: int(scalars[self.parameters[symbol]]) for symbol in form.symbols})
-            half = 1 << (8 * SIZES[type_] - 1)
-            total = total * size + (value + half) % (2 * half) - half  # forms wrap around; both places are within the array
+            total = total * size + (value + HALF) % (2 * HALF) - HALF  # both places are within the array
         return total
 
 
@@ -100,7 +102,7 @@ def _same(facts: Facts) -> dict[Symbol, Form]:
 
 def _distance(
     facts: Facts, same: Mapping[Symbol, Form], one: Load | Store | Atomic, other: Load | Store | Atomic
-) -> tuple[tuple[Form, Type], ...] | None:
+) -> tuple[Form, ...] | None:
     made = []
     for left, right in zip(one.index, other.index, strict=True):
         first, second = facts.form(left), facts.form(right)
@@ -109,7 +111,7 @@ def _distance(
         difference = second.replaced(same) - first.replaced(same)
         if any(symbol.varying for symbol in difference.symbols) or difference.symbols - set(facts.parameters.values()):
             return None
-        made.append((difference, left.type))
+        made.append(difference)
     return tuple(made)
 
 

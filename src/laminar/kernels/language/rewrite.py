@@ -25,7 +25,7 @@ from laminar.kernels.language.tree import (
 
 
 class Rewrite:
-    """As it stands it makes a copy, in which every node is a new one."""
+    """As it stands it makes a copy, in which every node is a new one, but for reads and constants: others are known by their ids."""
 
     def block(self, block: Block) -> Block:
         return tuple(part for one in block for part in self.statement(one))
@@ -44,7 +44,7 @@ class Rewrite:
                 return (replace(one, condition=self.expression(one.condition), **inner),)
             case Scope():
                 return (replace(one, body=self.block(one.body)),)
-        return (one,)
+        return (replace(one),)
 
     def expression(self, one: Expression) -> Expression:
         match one:

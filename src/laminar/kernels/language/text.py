@@ -22,7 +22,7 @@ PRAGMAS: Final = {"instances": "an expression of the sizes", "contract": "on or 
 HEADERS: Final = ("math.h", "tgmath.h", "stdbool.h", "stddef.h", "float.h", "limits.h")
 _TYPES: Final = "const|volatile|restrict|unsigned|signed|short|char|struct|_Bool|bool|int|long|float|double|void"
 _WORD: Final = re.compile(rf"\b({'|'.join(WORDS)})\b(?=\s+(?:{'|'.join(WORDS)}|{_TYPES})\b)")
-_COMMENT: Final = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_COMMENT: Final = re.compile(r"/\*.*?\*/|//(?:\\\n|[^\n])*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE: Final = re.compile(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", re.MULTILINE)
 _DEFINE: Final = re.compile(r"#\s*define\s+([A-Za-z_]\w*)(\(?)\s*(.*)", re.DOTALL)
 _PRAGMA: Final = re.compile(r"#\s*pragma\s+laminar\s+(\w+)\s*(.*)", re.DOTALL)
