@@ -62,7 +62,7 @@ def run(
         bool, typer.Option("--calibrate", help="First run every kind of strategy on small models: corrects predictions. Minutes, once.")
     ] = False,
     even_if_busy: Annotated[bool, typer.Option("--even-if-busy", help="Measure although other programs are at work.")] = False,
-    measure_again: Annotated[bool, typer.Option("--measure-again", help="Forget what was measured before.")] = False,
+    measure_again: Annotated[bool, typer.Option("--measure-again", help="Measure all again; what was measured before stays until it is replaced.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: Json = False,
 ) -> None:
@@ -127,18 +127,18 @@ def run(
     _write(planned, number, trace, svg)
     planned = _kept(store, file.spec.stack.name, layer, planned, measured, turns)
     if json:
-        print_json(_json(planned, shown, measured, explain))
+        print_json(_json(planned, shown, measured, turns, explain))
         return
     _show(layer, planned, shown, measured)
     for turn in turns:
-        say(f"with {turn.what}, {turn.winner} would be faster")
+        say(str(turn))
     if explain:
         _explain(*(_drawn(planned, one) for one in explain))
 
 
 def _route(event: Event) -> list[str]:
     """Whether the frozen part is computed in every step changes all prices, and goes by what was measured just now."""
-    if event["event"] != "features":
+    if event["event"] != "features" or "why" not in event:  # others count the samples that are done
         return []
     kept = "features are kept: the frozen part is in no step" if event["action"] == "kept" else "the frozen part is computed in every step"
     return [f"{kept} ({event['why']})"]
@@ -198,14 +198,17 @@ def _with_grid(wishes: Wishes, job: Job, description: Description) -> tuple[Wish
     return replace(wishes, grid=price), [why] if why else []
 
 
-def _json(planned: Planned, shown: list[Plan], measured: dict[int, float], explain: tuple[int, int] | None) -> dict[str, Any]:
+def _json(
+    planned: Planned, shown: list[Plan], measured: dict[int, float], turns: Sequence[Turn], explain: tuple[int, int] | None
+) -> dict[str, Any]:
     from laminar.plan.explain import conclusion, differences, path
 
     found = planned.found
     plans = [plan.to_json() | {"measured_seconds": measured.get(i)} for i, plan in enumerate(shown)]
     told: dict[str, Any] = {
         "machine": planned.machine.name,
-        "conclusion": conclusion(found.plans, found.left_out),
+        "conclusion": conclusion(found.plans, found.left_out, found.refused),
+        "turns": [str(turn) for turn in turns],
         "steps_model": {"critical_batch": planned.steps.critical_batch, "measured": planned.steps.measured, "source": planned.steps.source},
         "priced": planned.pricer.priced,
         "left_out": found.left_out,
@@ -267,7 +270,7 @@ def _show(layer: str, planned: Planned, shown: list[Plan], measured: dict[int, f
     ]
     table("", head, rows, right=["", "batch", "step", "measured", "to target", "memory", "sent"])
     found = planned.found
-    say(f"{layer} on {planned.machine.name}: {conclusion(found.plans, found.left_out)}")
+    say(f"{layer} on {planned.machine.name}: {conclusion(found.plans, found.left_out, found.refused)}")
     say(f"to target: as good as one process with the recipe, by {planned.steps.source}")
     for one in found.walked:
         how = "all" if one.whole else "a walk through"

@@ -54,6 +54,7 @@ class Space:
     only_same: bool = False  # only what learns what one process learns
     desktops: int = 0  # of a grid
     desktop_step: float = 0.0  # seconds of a step on a usual one
+    tensors: int | None = None  # that are trained; None: more than any plan has shards
 
     def counts(self) -> list[int]:
         """Numbers of workers that are tried, most first."""
@@ -93,15 +94,31 @@ def _counts(space: Space) -> list[int]:
     return [workers for workers in space.counts() if workers <= min(space.recipe.batch, space.samples)]
 
 
-def allowed(space: Space, how: AnyStrategy) -> bool:
-    """Can the layer's recipe be trained so, and may what is learned be something else?"""
+def allowed(space: Space, how: AnyStrategy, batch: int | None = None) -> bool:
+    """Can the layer's recipe be trained so, and may what is learned be something else? `batch`: another one than the recipe's."""
     if space.only_same and how.key_fields() is not None:
         return False
+    rows = batch or space.recipe.batch
     try:
-        msgspec.structs.replace(space.recipe, strategy=how)
+        msgspec.structs.replace(space.recipe, strategy=how, batch=rows)
     except ValueError:
         return False
-    return True
+    return _has_work(space, how, rows)
+
+
+def _has_work(space: Space, how: AnyStrategy, batch: int) -> bool:
+    """For every worker and every shard, or the executor refuses it (parallel/apart/prepare.py)."""
+    if isinstance(how, Downpour) and space.tensors is not None and how.shards > space.tensors:  # a shard has whole ones
+        return False
+    if isinstance(how, Averaging | Downpour):  # whose workers take whole batches
+        return how.workers <= batches_per_epoch(space.samples, batch)
+    return not isinstance(how, Quorum) or how.workers <= min(batch, space.samples)
+
+
+def batches_per_epoch(samples: int, batch: int) -> int:
+    """As Job.batches_per_epoch has it: a last batch of one sample is left out."""
+    whole, rest = divmod(samples, batch)
+    return whole + (rest > 1 or (rest == 1 and whole == 0))
 
 
 def _with(space: Space, workers: int) -> Iterator[AnyStrategy]:

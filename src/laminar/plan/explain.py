@@ -22,8 +22,8 @@ def seconds(value: float) -> str:
     return f"{1e6 * value:.0f} us" if value < 1e-4 else f"{1e3 * value:.2f} ms" if value < 1 else f"{value:.2f} s"
 
 
-def conclusion(plans: Sequence[Plan], left_out: int = 0) -> str:
-    """What to do, in a sentence. `left_out`: plans that there was no time for."""
+def conclusion(plans: Sequence[Plan], left_out: int = 0, refused: Sequence[Refused] = ()) -> str:
+    """What to do, in a sentence. `left_out`: plans that there was no time for; `refused`: those that cannot be."""
     best = plans[0]
     solo = next((plan for plan in plans if plan.kind == "solo"), None)  # with the best batch for it
     if best.kind == "solo":
@@ -35,7 +35,9 @@ def conclusion(plans: Sequence[Plan], left_out: int = 0) -> str:
         start = f", {seconds(next_one.start)} of it until they have begun" if next_one.start > STARTS * next_one.seconds_to_target else ""
         return f"one process is fastest: {next_one.workers} workers ({next_one.kind}) would take {times:.2f}x as long{start}"
     if solo is None:
-        return f"{best.kind} with {best.workers} workers is fastest; one process has no room for the model"
+        full = any(one.strategy.kind == "solo" and one.memory for one in refused)
+        why = "one process has no room for the model" if full else "one process was not priced in the time that there was"
+        return f"{best.kind} with {best.workers} workers is fastest; {why}"
     gain = solo.seconds_to_target / best.seconds_to_target
     return f"{best.kind} with {best.workers} workers is fastest: {gain:.2f}x as fast as one process"
 
@@ -116,6 +118,9 @@ class Turn:
 
     what: str
     winner: str
+
+    def __str__(self) -> str:
+        return f"with {self.what}, {self.winner} would be faster"
 
 
 def turning_points(pricers: Sequence[tuple[str, Pricer]], plans: Sequence[Plan], most: int = 5) -> list[Turn]:

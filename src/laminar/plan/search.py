@@ -222,7 +222,7 @@ class Search:
         for plan in list(self.found.plans[:WITH_OTHER_BATCHES]):
             for batch in self._batches:
                 how = _with_room(plan.strategy, batch)
-                if how is not None and allowed(self._space, how):
+                if how is not None and allowed(self._space, how, batch):
                     self._tell("batches", len(self.found.plans), len(self.found.plans) + 1)
                     self._price(how, batch)
 

@@ -16,7 +16,7 @@ from laminar.core.errors import LaminarError
 from laminar.plan.desktops import KINDS
 from laminar.plan.facts import MachineFacts
 from laminar.plan.machine import Link, Machine, Node, Stragglers, this_machine
-from laminar.plan.machine_words import bytes_a_second, seconds
+from laminar.plan.machine_words import LEAST_RATE, LONGEST, MOST_RATE, bytes_a_second, seconds
 from laminar.plan.read_machine import GridTable, LinkTable, MachineTable, NodeTable, StragglersTable, parse_machine, read_machine
 
 LAB = """\
@@ -103,6 +103,11 @@ def test_tables_may_be_written_in_a_line() -> None:
         ('"1Gbit/s"', '"1Gb/s"', ["lab.toml:16", "bits or bytes"]),
         ('"1Gbit/s"', '"fast"', ["lab.toml:16", "does not begin with a number"]),
         ('"1Gbit/s"', '"0Mbit/s"', ["lab.toml:16", "nothing would ever arrive"]),
+        ('"1Gbit/s"', '"1e-300bit/s"', ["lab.toml:16", "less than 1bit/s"]),
+        ('"1Gbit/s"', '"1e-999bit/s"', ["lab.toml:16", "nothing would ever arrive"]),
+        ('"1Gbit/s"', '"1e300bit/s"', ["lab.toml:16", "more than 1000TB/s"]),
+        ('"0.2ms"', '"1e300s"', ["lab.toml:17", "more than an hour"]),
+        ('"0.2ms"', '"1e999ms"', ["lab.toml:17", "more than an hour"]),
         ('"1Gbit/s"', "1000", ["lab.toml:16", "link.bandwidth", "expected text"]),
         ('"0.2ms"', '"0.2 minutes"', ["lab.toml:17", "'minutes'", "s, ms, us, ns"]),
         ('"0.2ms"', '"-1ms"', ["lab.toml:17", "latency"]),
@@ -174,6 +179,8 @@ def test_a_file_that_is_no_text_and_a_folder(tmp_path: Path) -> None:
         ("125MB/s", 125e6),
         ("1.5GiB/s", 1.5 * 2**30),
         ("3kB/s", 3e3),
+        ("1bit/s", LEAST_RATE),
+        ("1000TB/s", MOST_RATE),
     ],
 )
 def test_bandwidths(text: str, value: float) -> None:
@@ -187,6 +194,7 @@ def test_what_is_no_bandwidth(text: str) -> None:
 
 def test_durations() -> None:
     assert [seconds(text) for text in ("2s", "0.2ms", "50 us", "50µs", "0ms")] == pytest.approx([2.0, 0.2e-3, 50e-6, 50e-6, 0.0])
+    assert seconds("3600s") == LONGEST
     assert all(isinstance(seconds(text), str) for text in ("", "2", "ms", "-1ms", "2h"))
 
 

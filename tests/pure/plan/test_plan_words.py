@@ -14,3 +14,7 @@ def test_whether_the_frozen_part_is_in_a_step_is_said() -> None:
         "the frozen part is computed in every step (too short)"
     ]
     assert _route({"event": "waiting"}) == []
+
+
+def test_samples_that_are_counted_while_features_are_computed_are_no_remark() -> None:
+    assert _route({"event": "features", "action": "computing", "done": 32, "of": 64}) == []

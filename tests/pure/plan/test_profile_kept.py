@@ -40,14 +40,26 @@ def test_the_order_of_a_key_is_no_matter_and_each_of_its_parts_is(tmp_path: Path
             assert kept.get({**KEY, name: other}) is None
 
 
-def test_many_are_kept_at_once_and_forgotten(tmp_path: Path) -> None:
+def test_many_are_kept_at_once(tmp_path: Path) -> None:
     with Kept(tmp_path / "p.sqlite") as kept:
         kept.put_all([])
         kept.put_all([({"n": n}, {"seconds": n}) for n in range(50)])
         assert len(kept) == 50
         assert kept.get({"n": 7}) == {"seconds": 7}
-        kept.forget()
-        assert len(kept) == 0
+
+
+def test_what_is_to_be_measured_again_stays_until_it_is(tmp_path: Path) -> None:
+    """Measuring may be refused, because somebody is busy, or broken off: then all that was not replaced is still there."""
+    with Kept(tmp_path / "p.sqlite") as kept:
+        kept.put_all([({"n": n}, n) for n in range(3)])
+    with Kept(tmp_path / "p.sqlite") as kept:
+        kept.start_anew()
+        assert [kept.get({"n": n}) for n in range(3)] == [None] * 3
+        kept.put({"n": 0}, 10)
+        kept.put({"n": 1}, 11, quiet=False)
+        assert [kept.get({"n": n}, also_busy=True) for n in range(3)] == [10, None, None], "one of a quiet machine is not replaced"
+    with Kept(tmp_path / "p.sqlite") as kept:
+        assert [kept.get({"n": n}) for n in range(3)] == [10, 1, 2]
 
 
 def test_what_a_busy_machine_gave_serves_only_who_asked_for_it(tmp_path: Path) -> None:

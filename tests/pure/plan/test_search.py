@@ -11,10 +11,11 @@ import pytest
 from laminar.core.errors import LaminarError
 from laminar.plan.anneal import anneal, try_all
 from laminar.plan.budget import Budget, OutOfTime
-from laminar.plan.candidates import Space, by_data, candidates
+from laminar.plan.candidates import Space, allowed, batches_per_epoch, by_data, candidates
 from laminar.plan.cuts import cut_by_speed, module_costs
 from laminar.plan.explain import CORRECTED, conclusion, differences, path, seconds, turning_points, with_timeline
-from laminar.plan.facts import ModelCost
+from laminar.plan.facts import ModelCost, Pass
+from laminar.plan.known import How
 from laminar.plan.machine import Machine, Node, Stragglers
 from laminar.plan.places import Places
 from laminar.plan.plan import Plan
@@ -24,6 +25,7 @@ from laminar.plan.search_modules import MANY, MeshWalk, choices_for, groups_of
 from laminar.plan.steps_needed import StepsModel
 from laminar.train.recipe import Recipe
 from laminar.train.splitting import Mesh
+from laminar.train.strategies import Averaging, Downpour, Quorum, Sync
 from tests.pure.plan.made_up import MS, MadeUp, machine
 
 STEPS = StepsModel(1000.0, True, "made up")
@@ -92,6 +94,39 @@ def test_every_candidate_is_one_that_the_recipe_takes() -> None:
     assert len({repr(how) for how in found}) == len(found)
 
 
+@pytest.mark.parametrize(("samples", "batches"), [(768, 12), (769, 12), (770, 13), (1, 1), (2, 1)])
+def test_a_last_batch_of_one_sample_is_none(samples: int, batches: int) -> None:
+    assert batches_per_epoch(samples, 64) == batches
+
+
+def test_workers_that_take_whole_batches_are_no_more_than_an_epoch_has() -> None:
+    space = Space(workers=16, recipe=RECIPE, samples=12 * 64, stragglers=True)
+    most = {kind: max(how.workers for how in by_data(space) if how.kind == kind) for kind in ("sync", "averaging", "downpour", "quorum")}
+    assert most == {"sync": 16, "averaging": 8, "downpour": 8, "quorum": 16}
+    few = Space(workers=16, recipe=RECIPE, samples=10, stragglers=True)
+    assert {(how.kind, how.workers) for how in by_data(few) if how.kind != "sync"} == {
+        ("solo", 1),
+        *(("quorum", workers) for workers in (4, 8)),
+    }
+
+
+def test_another_batch_leaves_as_many_batches_as_there_are_workers() -> None:
+    found = searched(MadeUp(row=0.1 * MS, job_facts={"samples": 512}), machine(cores=8), workers=8, samples=512)  # 8 batches of 64
+    whole = [(plan.batch, plan.workers) for plan in found.plans if plan.kind in ("averaging", "downpour")]
+    assert (64, 8) in whole and all(workers * batch <= 512 for batch, workers in whole)
+    space = Space(workers=8, recipe=RECIPE, samples=512)
+    assert allowed(space, Averaging(workers=8, every=8)) and not allowed(space, Averaging(workers=8, every=8), 128)
+    assert allowed(space, Sync(workers=8), 128) and allowed(space, Quorum(workers=8, quorum=0.8), 128)
+    assert not allowed(space, Quorum(workers=8, quorum=0.8), 4)
+
+
+def test_shards_are_no_more_than_tensors_that_are_trained() -> None:
+    space = Space(workers=4, recipe=RECIPE, samples=6400)
+    for tensors, shards in ((None, {1, 2}), (2, {1, 2}), (1, {1})):
+        found = by_data(dataclasses.replace(space, tensors=tensors))
+        assert {how.shards for how in found if isinstance(how, Downpour)} == shards
+
+
 def test_a_model_that_cannot_be_traced_is_split_by_data_only() -> None:
     found = searched(MadeUp(), dimensions=())
     assert {plan.kind for plan in found.plans} <= {"solo", "sync", "averaging", "downpour", "quorum"}
@@ -112,7 +147,8 @@ def test_small_tensors_are_not_called_nothing() -> None:
 def test_a_model_that_fits_only_when_split_is_split() -> None:
     found = searched(MadeUp(width=4096), Machine(tuple(Node(f"n{i}", 1, 700_000_000) for i in range(4))), several=True)
     assert {plan.kind for plan in found.plans} <= {"mesh", "pipeline"}
-    assert "has no room" in conclusion(found.plans)
+    assert conclusion(found.plans, found.left_out, found.refused).endswith("one process has no room for the model")
+    assert conclusion(found.plans, 3, found.refused).endswith("has no room for the model"), "also where others were left out"
 
 
 def test_a_budget_that_ends_leaves_plans_out_and_says_so() -> None:
@@ -125,6 +161,23 @@ def test_one_process_is_not_called_all_there_is_where_there_was_no_time_for_more
     assert [plan.kind for plan in found.plans] == ["solo"]
     assert conclusion(found.plans, found.left_out) == "one process is all there was time to look at"
     assert conclusion(searched(MadeUp(), workers=1).plans) == "one process is all there is"
+
+
+class NoTimeForOne(MadeUp):
+    """Passes of whole batches were not measured before, and there is no time for it now."""
+
+    def whole(self, rows: int, how: How = "module", threads: int = 1) -> Pass:
+        if how == "module" and threads == 4:
+            raise OutOfTime
+        return super().whole(rows, how, threads)
+
+
+def test_one_process_that_there_was_no_time_for_is_not_said_to_have_no_room() -> None:
+    pricer = Pricer(NoTimeForOne(), machine(), STEPS, base_batch=64)
+    found = Search(pricer, Space(workers=4, recipe=RECIPE, samples=6400), look=Inside).run()
+    assert found.left_out and not any(plan.kind == "solo" for plan in found.plans)
+    said = conclusion(found.plans, found.left_out, found.refused)
+    assert said.endswith("; one process was not priced in the time that there was") and "no room" not in said
 
 
 class Slow(MadeUp):

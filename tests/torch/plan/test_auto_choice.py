@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from laminar.plan.search import no_time
 from laminar.plan.trials import auto
 from laminar.plan.trials.auto import Auto, Choice, Ran, entry
 from laminar.plan.worth import LEAST, LINKS, SHARE, Allowed
+from laminar.train.history import EVENTS
 from laminar.train.strategies import AnyStrategy, Solo, Sync
 from tests.torch.plan.profile_jobs import made
 
@@ -100,6 +102,15 @@ def test_workers_that_take_long_to_begin_are_not_chosen_for_a_short_training(mon
 def test_earlier_trials_are_gone_on_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = choice(monkeypatch, tmp_path, {2: 0.0030, 4: 0.0029, 1: 0.0035}, before={2: [0.0020] * 3, 4: [0.0029] * 3, 1: [0.0035] * 3})
     assert found.plan.workers == 2 and {plan.workers: seconds for plan, seconds in found.tried}[2] == 0.0020
+
+
+@pytest.mark.parametrize(("rates", "seconds"), [([], None), ([160.0], 0.1), ([10.0, 160.0], 0.1), ([10.0, 320.0, 160.0, 80.0], 0.1)])
+def test_a_run_of_one_epoch_tells_its_steps_too(tmp_path: Path, rates: list[float], seconds: float | None) -> None:
+    job = made("mlp", tmp_path, rows=320, batch=16)
+    job.folder.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({"event": "epoch", "samples_per_second": rate}) for rate in rates]
+    (job.folder / EVENTS).write_text("".join(f"{line}\n" for line in lines))
+    assert auto._of_run(job) == (pytest.approx(seconds) if seconds else None)
 
 
 def test_an_hour_is_planned_for_longer_than_a_second(tmp_path: Path) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 
 from laminar.core.errors import LaminarError
+from laminar.parallel.apart.prepare import make_plan
 from laminar.plan.budget import Budget, OutOfTime
+from laminar.plan.candidates import batches_per_epoch
 from laminar.plan.facts import MachineFacts
 from laminar.plan.ledger import Ledger
-from laminar.plan.machine import Machine, Node
+from laminar.plan.machine import Machine, Node, Stragglers
 from laminar.plan.profile.measure import Profile
 from laminar.plan.trials.planner import Planned, Wishes, plan_job
 from laminar.train.job import Job
+from laminar.train.strategies import Averaging, Downpour, Quorum
 from tests.pure.plan.made_up import MadeUp
 from tests.torch.plan.profile_jobs import calm, made
 
@@ -59,6 +64,25 @@ def test_no_batch_has_more_rows_than_there_are_samples(tmp_path: Path) -> None:
     found = planned(made("mlp", tmp_path, rows=200, batch=10_000), tmp_path, Wishes(workers=2, only_same=True))
     assert {plan.batch for plan in found.found.plans} == {200}
     assert all(plan.same_result for plan in found.found.plans)  # it is the batch that the recipe comes to
+
+
+@pytest.mark.parametrize("rows", [10, 96, 97])
+def test_no_plan_is_offered_that_cannot_be_begun(tmp_path: Path, rows: int) -> None:
+    """Workers apart take whole batches, and shards whole tensors."""
+    job = made("mlp", tmp_path, rows=rows, batch=8)
+    for parameter in list(job.model.parameters())[1:]:
+        parameter.requires_grad_(False)
+    late = Machine((Node("lab", 16, 64 << 30),), stragglers=Stragglers(0.5))
+    found = planned(job, tmp_path, Wishes(machine=late)).found.plans
+    kinds = set()
+    for plan in found:
+        recipe = msgspec.structs.replace(job.recipe, batch=plan.batch)
+        tried = dataclasses.replace(job, recipe=recipe)
+        assert tried.batches_per_epoch == batches_per_epoch(rows, plan.batch)
+        if isinstance(plan.strategy, Averaging | Downpour | Quorum):
+            kinds.add(plan.kind)
+            make_plan(tried, plan.strategy)
+    assert kinds == {"averaging", "downpour", "quorum"}
 
 
 def test_what_went_wrong_with_the_users_files_is_told(tmp_path: Path) -> None:

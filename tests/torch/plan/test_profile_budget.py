@@ -16,6 +16,7 @@ from laminar.parallel.split.rules import Rules
 from laminar.plan.budget import Budget, OutOfTime
 from laminar.plan.profile.kept import Kept
 from laminar.plan.profile.loop_trial import in_time
+from laminar.plan.profile.measure import Profile
 from laminar.plan.profile.meter import Meter, Wanted
 from laminar.plan.profile.model_code import code_of, plain_name
 from laminar.plan.profile.timing import SHORT, Effort, timed
@@ -40,6 +41,18 @@ def test_what_there_was_time_for_is_kept_and_the_rest_is_out_of_time(tmp_path: P
     assert meter.many("numbers", wanted[:3]) == [1.0, 2.0, 3.0], "what is known costs no time"
     again = Meter(Kept(tmp_path / "kept.sqlite"), quiet=calm(), effort=SHORT)
     assert again.many("numbers", wanted)[:4] == [1.0, 2.0, 3.0, 4.0] and again.measured == 7
+
+
+def test_measuring_again_that_is_refused_or_broken_off_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "kept.sqlite"
+    with profile(made("mlp", tmp_path), path) as first:
+        before = first.whole(8)
+    with Profile.open(made("mlp", tmp_path), path=path, again=True, effort=SHORT) as again:
+        again.within(Budget(0.0))
+        with pytest.raises(OutOfTime):
+            again.whole(8)
+    with profile(made("mlp", tmp_path), path) as later:
+        assert later.whole(8) == before and later.meter.measured == 0
 
 
 def test_nothing_is_looked_into_for_a_whole_pass(tmp_path: Path) -> None:

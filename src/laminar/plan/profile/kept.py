@@ -47,6 +47,7 @@ class Kept:
         """None: nothing outlives this object."""
         self.path, self.notes = path, list[str]()
         self.misses = self.disturbed = 0
+        self._since = 0.0  # what was measured before that is not handed out
         self._db = self._opened()
 
     @classmethod
@@ -56,7 +57,7 @@ class Kept:
 
     def get(self, key: Key, *, also_busy: bool = False) -> Any | None:
         """None: it was not measured, or cannot be read. `also_busy`: what was measured on a busy machine will do."""
-        found = self._ask(f"SELECT value, quiet FROM {TABLE} WHERE key = ?", (_text(key),))
+        found = self._ask(f"SELECT value, quiet FROM {TABLE} WHERE key = ? AND at >= ?", (_text(key), self._since))
         if not found or not (found[0][1] or also_busy):
             return None
         self.disturbed += not found[0][1]
@@ -89,9 +90,9 @@ class Kept:
             self.put(key, found)
         return found
 
-    def forget(self) -> None:
-        """Everything is measured anew."""
-        self._ask(f"DELETE FROM {TABLE}")
+    def start_anew(self) -> None:
+        """Everything is measured again. What there is stays until it is replaced: measuring may be refused, or broken off."""
+        self._since = time.time()
 
     def __len__(self) -> int:
         return int(self._ask(f"SELECT count(*) FROM {TABLE}")[0][0])

@@ -87,11 +87,11 @@ class Profile:
         again: bool = False,
         effort: Effort | None = None,
     ) -> Profile:
-        """`path`: where measurements are kept, if not with the user's own; `again`: those there are forgotten."""
+        """`path`: where measurements are kept, if not with the user's own; `again`: those there are not used."""
         keep_freed_memory()  # as every process that trains does
         kept = Kept.open(path)
         if again:
-            kept.forget()
+            kept.start_anew()
         return cls(job, Meter(kept, quiet=Quiet(even_if_busy=even_if_busy), tell=tell, effort=effort))
 
     def __enter__(self) -> Profile:

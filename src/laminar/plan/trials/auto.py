@@ -238,7 +238,7 @@ def entry(job: Job, profile: Profile, plan: Plan, measured: float, *, calibratio
 
 
 def _of_run(job: Job) -> float | None:
-    """Seconds of a batch of the run that has just ended: of its epochs but the first."""
+    """Seconds of a batch of the run that has just ended: of its epochs but the first, which begins slowly, if there are others."""
     rates = [event["samples_per_second"] for event in read(job.folder / EVENTS) if event["event"] == "epoch"]
-    later = sorted(rates[1:])
+    later = sorted(rates[1:] or rates)
     return min(job.recipe.batch, len(job.data.train)) / later[len(later) // 2] if later and later[len(later) // 2] > 0 else None

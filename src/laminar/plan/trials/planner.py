@@ -25,6 +25,7 @@ from laminar.plan.profile.measure import Profile
 from laminar.plan.search import BIGGEST, Found, Inside, Search, Tell, no_room, no_time
 from laminar.plan.steps_needed import StepsModel
 from laminar.train.job import Job
+from laminar.train.snapshot import trainable
 
 BUDGET: Final = 60.0  # seconds of measuring and searching
 LEAST_BUDGET: Final = 0.05  # in which not even one plan has a price
@@ -73,11 +74,11 @@ class Planned:
             by,
             found.plans,
             machine=self.machine.name,
-            conclusion=conclusion(found.plans, found.left_out),
+            conclusion=conclusion(found.plans, found.left_out, found.refused),
             to_target=self.steps.source,
             left_out=found.left_out,
             notes=self.notes,
-            turns=[f"with {turn.what}, {turn.winner} would be faster" for turn in turns],
+            turns=[str(turn) for turn in turns],
             chosen=chosen,
             measured=measured,
         )
@@ -132,6 +133,7 @@ def _planned(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, budget:
         several=not machine.one_node,
         stragglers=machine.stragglers.slow_share > 0 or machine.stragglers.spread > 0.3,
         only_same=wishes.only_same,
+        tensors=len(trainable(job.model)),
         **_desktops(machine.grid if wishes.grid is not None else None, profile, recipe.batch),
     )
     found = Search(
