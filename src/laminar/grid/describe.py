@@ -61,7 +61,7 @@ def describe(job: Job, name: str, spec: DataSpec, freeze: list[str]) -> Describe
     batches = batches_of(len(job.data.train), recipe.batch)
     settings = Settings(
         recipe=recipe,
-        rounds=how.rounds or rounds_for(how, recipe.epochs * batches),
+        rounds=how.rounds or rounds_for(how, recipe.epochs, batches, local=spec.sample is not None),
         batches=batches,
         epoch_samples=len(job.data.train),
         local=spec.sample is not None,
@@ -90,10 +90,12 @@ def describe(job: Job, name: str, spec: DataSpec, freeze: list[str]) -> Describe
     return Described(settings, described, files, digest.of_bytes(first))
 
 
-def rounds_for(how: Grid, steps: int) -> int:
-    """Versions after which as many batches were trained on as in so many steps of one process."""
+def rounds_for(how: Grid, epochs: int, batches: int, *, local: bool) -> int:
+    """Versions after which as many batches were trained on as in so many epochs of one process. A task ends with its epoch, unless nodes
+    have samples of their own."""
     answers = how.workers if how.mode == "rounds" else how.buffer
-    return max(1, math.ceil(steps / (answers * how.local_steps)))
+    tasks = math.ceil(epochs * batches / how.local_steps) if local else epochs * math.ceil(batches / how.local_steps)
+    return max(1, math.ceil(tasks / answers))
 
 
 def version_of(job: Job) -> bytes:

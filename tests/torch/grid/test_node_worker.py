@@ -171,12 +171,14 @@ def test_what_strangers_cannot_open_is_refused_before_anything_is_sent(spec: Dat
 
 
 @pytest.mark.parametrize(
-    ("grid", "steps", "rounds"),
+    ("grid", "epochs", "batches", "local", "rounds"),
     [
-        (Grid(workers=4, local_steps=10), 400, 10),
-        (Grid(workers=4, local_steps=10), 401, 11),
-        (Grid(mode="async", buffer=2, local_steps=5), 100, 10),
+        (Grid(workers=4, local_steps=10), 1, 400, False, 10),
+        (Grid(workers=4, local_steps=10), 1, 401, False, 11),
+        (Grid(workers=4, local_steps=20), 50, 12, False, 13),  # 50 tasks of 12 steps each
+        (Grid(workers=4, local_steps=20), 50, 12, True, 8),
+        (Grid(mode="async", buffer=2, local_steps=5), 4, 25, False, 10),
     ],
 )
-def test_rounds_are_as_many_as_the_epochs_need(grid: Grid, steps: int, rounds: int) -> None:
-    assert rounds_for(grid, steps) == rounds
+def test_rounds_are_as_many_as_the_epochs_need(grid: Grid, epochs: int, batches: int, local: bool, rounds: int) -> None:
+    assert rounds_for(grid, epochs, batches, local=local) == rounds
