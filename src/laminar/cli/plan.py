@@ -62,7 +62,7 @@ def run(
         bool, typer.Option("--calibrate", help="First run every kind of strategy on small models: corrects predictions. Minutes, once.")
     ] = False,
     even_if_busy: Annotated[bool, typer.Option("--even-if-busy", help="Measure although other programs are at work.")] = False,
-    measure_again: Annotated[bool, typer.Option("--measure-again", help="Measure all again; what was measured before stays until it is replaced.")] = False,
+    measure_again: Annotated[bool, typer.Option("--measure-again", help="Measure all of it anew.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: Json = False,
 ) -> None:

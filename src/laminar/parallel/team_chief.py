@@ -20,9 +20,9 @@ from typing import Any, Final, final
 import torch
 
 from laminar.core.errors import LaminarError
-from laminar.core.events import Emit, EventLog
+from laminar.core.events import Emit, EventLog, read
 from laminar.core.figures import many
-from laminar.parallel.crew import CALLED_OFF, GRACE, Crew, Said, Staff
+from laminar.parallel.crew import CALLED_OFF, GRACE, Crew, Member, Said, Staff
 from laminar.parallel.evaluation.hire import ROLE, Hire
 from laminar.parallel.sync.links import Link
 from laminar.parallel.wire.addresses import lines_folder
@@ -63,6 +63,9 @@ def run_team(job: Job, ways: Ways, description: Description, emit: Emit, staff: 
             size = size if ways.doubles else room
         try:
             ended = _Attempt(job, ways, size, description, emit, staff, notes).run()
+        except LaminarError as error:
+            notes.failed(error)
+            raise
         finally:
             notes.write_down()
         if isinstance(ended, Trained):
@@ -84,7 +87,9 @@ def run_team(job: Job, ways: Ways, description: Description, emit: Emit, staff: 
                 if size
                 else "no worker is left"
             )
-            raise LaminarError("L608", f"{left}: {'; '.join(losses[-3:])}", hint="look at the machine's log, then laminar build again")
+            end = LaminarError("L608", f"{left}: {'; '.join(losses[-3:])}", hint="look at the machine's log, then laminar build again")
+            notes.failed(end)
+            raise end
 
 
 @final
@@ -96,6 +101,7 @@ class _Notes:
         saved, _ = checkpoint.newest(job.folder)
         goes_on = saved is not None and belongs(saved, job)
         self.all = notes_in(job.folder / EVENTS) if goes_on else []  # also those of the build that began it, for the layer
+        self.has_failed = False  # member 0 has told it
 
     def add(self, why: str) -> None:
         self.all.append(why)
@@ -108,6 +114,24 @@ class _Notes:
                 log.end_line()
                 add_notes(log, self.all, self._job.clock.now())
 
+    def failed(self, error: LaminarError) -> None:
+        """Once, and while no member has the file open: of the members only the first has a history."""
+        if self.has_failed:
+            return
+        self.has_failed = True
+        self.write_down()
+        job, path, step, lr = self._job, self._job.folder / EVENTS, 0, self._job.recipe.rate
+        with contextlib.suppress(OSError):
+            for event in read(path) if path.exists() else []:
+                if event.get("event") == "step":
+                    step, lr = event["step"] + 1, event["lr"]
+        why = {"step": step, "epoch": step // job.steps_per_epoch, "lr": lr, "why": error.message}
+        record = {"event": "failed", **why, "t": job.clock.now()}
+        with contextlib.suppress(OSError), EventLog(path) as log:
+            log.end_line()
+            log(record)
+        self._emit({"layer": job.name, **record})
+
 
 @final
 class _Attempt:
@@ -117,7 +141,8 @@ class _Attempt:
         self._job, self._ways, self._size, self._emit, self._staff, self._notes = job, ways, size, emit, staff, notes
         self._threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // size)
         self._told = description.to_json()
-        self._lost: str | None = None  # who, and how it ended
+        self._lost: dict[Member, str] = {}  # who, and how it ended
+        self._late: set[Member] = set()  # who was ended because somebody was lost
         self._stopped = False  # member 0 was told to keep a checkpoint and end
         self._latest: float | None = None  # by then all have left, once one has
 
@@ -152,7 +177,9 @@ class _Attempt:
                 if member.error is not None:
                     raise member.error
             first = workers[0]
-            return Trained(**first.done) if first.done is not None else self._lost or f"{first.name} {first.how_it_ended()}"
+            if first.done is not None:
+                return Trained(**first.done)
+            return "; ".join(self._lost.values()) or f"{first.name} {first.how_it_ended()}"
 
     def _hire(self, crew: Crew, brief: dict[str, Any], held: ExitStack) -> Hire:
         """Member 0 has the desk, and says where."""
@@ -171,7 +198,7 @@ class _Attempt:
                 assert hire is not None
                 hire.start(address)
             case {"leaving": why} if member.role == "worker":
-                self._lost = self._lost or f"{member.name} {why}"
+                self._lost.setdefault(member, f"{member.name} {why}")
                 self._stop(crew)
             case {"leaving": _}:
                 pass  # it ends with its machine, and another takes its place
@@ -181,11 +208,12 @@ class _Attempt:
             case None if member.done is None:
                 link.call_off()
                 self._latest = self._latest or time.monotonic() + min(GRACE, self._ways.timeout)
-                if member.code not in (CALLED_OFF, 128 + signal.SIGINT):
-                    self._lost = self._lost or f"{member.name} {member.how_it_ended()}"
+                if member.code not in (CALLED_OFF, 128 + signal.SIGINT) and member not in self._late:
+                    self._lost.setdefault(member, f"{member.name} {member.how_it_ended()}")
             case None:
                 pass
             case event:
+                self._notes.has_failed |= event.get("event") == "failed"
                 self._emit(event)
 
     def _stop(self, crew: Crew) -> None:
@@ -196,8 +224,11 @@ class _Attempt:
     def _end_late(self, crew: Crew) -> None:
         """Those that are stopped, or compute for too long."""
         if self._latest is not None and time.monotonic() >= self._latest:
+            unknown = not self._lost
             for member in crew.workers:
-                self._lost = self._lost or f"{member.name} was not heard of for {self._ways.timeout:g} seconds"
+                if unknown:
+                    self._lost[member] = f"{member.name} was not heard of for {self._ways.timeout:g} seconds"
+                self._late.add(member)
                 member.kill()
 
 

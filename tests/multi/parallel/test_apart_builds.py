@@ -50,7 +50,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Net(nn.Module):
-    \"\"\"Batch statistics, and a parameter that nothing uses. Slow until there is a file "fast", and broken once there is one "bad".\"\"\"
+    \"\"\"Batch statistics, and an unused parameter. Slow until there is a file "fast", and broken once there is one "bad-PID".\"\"\"
 
     def __init__(self, classes, slow=False):
         super().__init__()
@@ -62,7 +62,7 @@ class Net(nn.Module):
         out = self.head(torch.relu(self.norm(self.body(x.flatten(1)))))
         if self.training and self.slow and not os.path.exists(os.path.join(HERE, "fast")):
             time.sleep(0.1)
-        if self.training and self.slow and os.path.exists(os.path.join(HERE, "bad")):
+        if self.training and self.slow and os.path.exists(os.path.join(HERE, f"bad-{os.getpid()}")):
             return out * float("nan")
         return out
 
@@ -338,14 +338,49 @@ def test_when_the_last_worker_leaves_that_had_joined_the_training_is_not_over(tm
         assert guest.returncode == 0 and re.search("; (the training has ended|interrupted)\n$", out), (out, error)
 
 
+def test_workers_that_die_at_once_are_all_named(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", model="slow", epochs=60)
+    process = project.start("build", "-q", "--strategy", "averaging:every=3", "--workers", "2")
+    project.until(process, lambda: project.steps() > 5 and len(project.processes("worker")) == 2)
+    workers = project.processes("worker")
+    process.send_signal(signal.SIGSTOP)  # so that it hears of both at once
+    for pid in workers.values():
+        os.kill(pid, signal.SIGKILL)
+    process.send_signal(signal.SIGCONT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 6 and "error L608" in error and "no worker is left" in error
+    (failed,) = project.events("failed")
+    for rank, pid in workers.items():
+        assert f"worker {rank} (process {pid}) was ended by SIGKILL" in error
+        assert f"worker {rank} (process {pid}) was ended by SIGKILL" in failed["why"]
+
+
+def test_ctrl_c_does_not_wait_for_a_server_that_hangs(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", model="slow", epochs=30)
+    words = ["--strategy", "averaging:every=2,timeout=3", "--workers", "2"]
+    process = project.start("build", "-q", *words)
+    project.until(process, lambda: project.steps() > 5 and len(project.processes("worker")) == 2)
+    os.kill(project.processes("server")[0], signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in error, error
+    gone([event["pid"] for event in project.events("worker")])
+    project.hurry()
+    assert project.build(*words)["metrics"]["accuracy"] > 0.8
+    assert project.events("resume")
+    project.check(30)
+
+
 def test_a_worker_with_nan_is_named(tmp_path: Path) -> None:
     project = Project(tmp_path / "p", model="slow", epochs=60)
     process = project.start("build", "-q", "--strategy", "averaging:every=3", "--workers", "2")
-    project.until(process, lambda: project.steps() > 5)
-    (project.folder / "bad").touch()
+    project.until(process, lambda: project.steps() > 5 and len(project.processes("worker")) == 2)
+    (project.folder / f"bad-{project.processes('worker')[1]}").touch()
     _, error = process.communicate(timeout=60)
     assert process.returncode == 6
-    assert "error L601" in error and ("worker 0: the loss is nan" in error or "worker 1: the loss is nan" in error)
+    assert "error L601" in error and "worker 1: the loss is nan" in error
+    (failed,) = project.events("failed")
+    assert "worker 1: the loss is nan" in failed["why"] and failed["step"] == project.steps() + 1 and failed["lr"] == 0.01
     gone([event["pid"] for event in project.events("worker")])
 
 

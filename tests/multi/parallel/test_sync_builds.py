@@ -241,19 +241,29 @@ def test_when_the_build_is_killed_its_workers_end_too(tmp_path: Path) -> None:
             pass
 
 
-def test_a_worker_that_fails_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rows", "does", "code", "said"),
+    [
+        (16, "return y * float('nan')", "L601", "worker 0: the loss is nan"),
+        (17, "return y * float('nan')", "L601", "worker 1: the loss is nan"),
+        (17, "raise ValueError('odd')", "L606", "ValueError: odd"),
+    ],
+)
+def test_a_worker_that_fails_is_named(tmp_path: Path, rows: int, does: str, code: str, said: str) -> None:
     folder = project(tmp_path / "fails", model="models:fails", args="{ }")
     (folder / "models.py").write_text(
         "import torch\nfrom torch import nn\n\n"
         "class Fails(nn.Module):\n"
         "    def __init__(self, classes):\n        super().__init__()\n        self.head = nn.Linear(64, classes)\n"
         "    def forward(self, x):\n        y = self.head(x.flatten(1))\n"
-        "        return y * float('nan') if self.training and len(x) == 16 else y\n\n"
+        f"        if self.training and len(x) == {rows}:\n            {does}\n        return y\n\n"
         "def fails(classes):\n    return Fails(classes)\n"
     )
     done = laminar(folder, "build", "-q", "--strategy", "sync", "--workers", "3")  # 50 rows: 16, 17, 17
     assert done.returncode == 6
-    assert "error L601" in done.stderr and "worker 0: the loss is nan" in done.stderr
+    assert f"error {code}" in done.stderr and said in done.stderr
+    (failed,) = events(folder, "failed")
+    assert said.removeprefix("worker 0: ") in failed["why"] and failed["step"] == failed["epoch"] == 0 and failed["lr"] > 0
 
 
 @pytest.mark.parametrize(

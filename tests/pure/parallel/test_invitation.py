@@ -18,7 +18,7 @@ from laminar.store.store import Store
 def invite(store: Store, run: str, address: str) -> Path:
     folder = store.run_folder(run) / "apart"
     folder.mkdir(exist_ok=True)
-    return invitation.write(folder, {"addresses": [address], "run": run})
+    return invitation.write(folder, {"addresses": [address], "run": run, "folder": str(folder), "token": run})
 
 
 def test_an_invitation_holds_until_its_training_ends_or_another_build_goes_on_with_it(tmp_path: Path) -> None:
@@ -60,6 +60,31 @@ def test_nobody_waits_for_a_server_of_a_training_that_has_ended(tmp_path: Path) 
     assert len(pauses) == 1
 
 
+def test_nobody_waits_for_a_server_that_hangs_when_its_training_has_ended(tmp_path: Path) -> None:
+    told = {"folder": str(tmp_path), "token": "a"}
+    with socket.socket(socket.AF_UNIX) as hangs, invitation.kept(tmp_path):
+        hangs.bind(f"{tmp_path}/s")
+        hangs.listen()  # calls are taken, and none is answered
+        looks: list[bool] = []
+
+        def over() -> bool:
+            looks.append(invitation.holds(told))
+            (tmp_path / invitation.FILE).unlink(missing_ok=True)
+            return not looks[-1]
+
+        server = Server(f"unix:{tmp_path}/s", "a", "", timeout=0.01, pause=lambda _: None, over=over)
+        invitation.write(tmp_path, told)
+        with pytest.raises(Over):
+            server.call()
+        server.close()
+        assert looks == [True, False]
+
+        server = Server(f"unix:{tmp_path}/s", "a", "", timeout=0.01, pause=lambda _: None)
+        with pytest.raises(LaminarError, match=r"did not answer for 0\.03 s"):
+            server.call()
+        server.close()
+
+
 def test_only_trainings_under_way_are_found(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store", create=True)
     with pytest.raises(LaminarError, match="no training under way") as caught:
@@ -69,12 +94,15 @@ def test_only_trainings_under_way_are_found(tmp_path: Path) -> None:
     hub = Hub(f"unix:{tmp_path}/s", "token", payload_limit=0)
     path = invite(store, "abcd", hub.address)
     assert path.stat().st_mode & 0o777 == 0o600
-    invite(store, "dead", f"unix:{tmp_path}/nobody")  # newer, and left behind by a build that was killed
-    (store.run_folder("half") / "apart").mkdir()
-    (store.run_folder("half") / "apart" / invitation.FILE).write_text("{")
-    assert invitation.find(store) == invitation.find(store, "ab") == ("abcd", json.loads(path.read_text()))
-    with pytest.raises(LaminarError, match="'dead' is under way"):
-        invitation.find(store, "dead")
-    hub.close()
-    with pytest.raises(LaminarError, match="none is"):
-        invitation.find(store, "ab")
+    with invitation.kept(path.parent):
+        with invitation.kept(invite(store, "mute", f"unix:{tmp_path}/nobody").parent):  # newer, and its server is not there
+            invite(store, "dead", hub.address)  # left behind by a build that was killed, and somebody else has its address
+            (store.run_folder("half") / "apart").mkdir()
+            (store.run_folder("half") / "apart" / invitation.FILE).write_text("{")
+            assert invitation.find(store) == invitation.find(store, "ab") == ("abcd", json.loads(path.read_text()))
+            for name in ("dead", "mute"):
+                with pytest.raises(LaminarError, match=f"'{name}' is under way"):
+                    invitation.find(store, name)
+        hub.close()
+        with pytest.raises(LaminarError, match="none is"):
+            invitation.find(store, "ab")

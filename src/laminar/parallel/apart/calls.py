@@ -17,6 +17,8 @@ from laminar.parallel.wire.link import Link
 FIRST_PAUSE: Final = 0.02  # seconds between calls, doubled each time up to
 LONGEST_PAUSE: Final = 1.0
 ALIVE_SECONDS: Final = 1.0  # between words of a worker that has nothing to say
+SILENCE: Final = 10.0  # seconds until the answer to a hello, at most, and between looks whether silence is the end
+HANGS: Final = 3  # timeouts for a server that takes the call and says nothing: its chief ends it after one, and starts it again
 LEFT: Final = "it was told to leave"
 
 
@@ -45,6 +47,7 @@ class Server:
         """
         self.address, self.name, self._room = address, name, room
         self._token, self._timeout, self._pause, self._over = token, timeout, pause, over
+        self._silence = min(timeout, SILENCE)
         self._link: Link | None = None
         self._life = secrets.token_hex(8)  # numbers of processes are used again
         self.welcome = Welcome(worker=name, version=0, next=0, kept=-1)
@@ -53,21 +56,25 @@ class Server:
     def call(self) -> Welcome:
         """Say hello, as often as it takes. Over if that is for ever."""
         began, wait = time.monotonic(), FIRST_PAUSE
+        hello = Hello(worker=self.name, life=self._life, pid=os.getpid(), host=socket.gethostname(), busy=self.busy)
         while True:
             self.close()
+            patience = self._timeout
             try:
-                self._link = Link(self.address, self._token, room=self._room)
-                said, _ = self.ask(Hello(worker=self.name, life=self._life, pid=os.getpid(), host=socket.gethostname(), busy=self.busy))
+                self._link = Link(self.address, self._token, timeout=self._silence, room=self._room)
+                patience = HANGS * self._timeout
+                said = _checked(self._link.ask(hello)[0])
                 assert isinstance(said, Welcome)
+                self._link.wait_for_ever()  # a server may have no work for long
                 self.welcome, self.name = said, said.worker
                 return said
             except Gone as error:
                 if self._over():
                     raise Over from error
-                if time.monotonic() - began > self._timeout:
+                if time.monotonic() - began > patience:
                     raise LaminarError(
                         "L401",
-                        f"the server at {self.address} did not answer for {self._timeout:g} s: {error}",
+                        f"the server at {self.address} did not answer for {patience:g} s: {error}",
                         hint="look at its machine; laminar build again goes on from the last snapshot",
                     ) from error
                 self._pause(wait)
@@ -104,6 +111,9 @@ class Server:
     def hear(self) -> tuple[Reply, memoryview]:
         """The second half, which waits unless it is `ready`."""
         assert self._link is not None
+        while not self._link.ready(self._silence):
+            if self._over():  # a server that hangs holds the line
+                raise Over
         header, data = self._link.receive()
         return _checked(header), data
 
@@ -118,11 +128,9 @@ class Server:
 
     def wait(self) -> tuple[Reply, memoryview]:
         """What the server says next. After a broken line, what it says to one who is new."""
-        assert self._link is not None
         while True:
             try:
-                header, data = self._link.receive()
-                return _checked(header), data
+                return self.hear()
             except Gone:
                 self.call()
 

@@ -53,6 +53,10 @@ STARTING: Final = 60.0  # seconds that a server may take to start
 T = TypeVar("T")
 
 
+class _NoAnswer(Exception):
+    """After Ctrl-C a server does not answer, and will not be started again."""
+
+
 def run_apart(job: Job, how: Averaging | Downpour | Quorum, description: Description, emit: Emit, staff: Staff | None = None) -> Trained:
     """Train `job.model` in place."""
     check_target(job.recipe.target, job.data.task)
@@ -115,6 +119,7 @@ class _Chief:
         self.watch = Watch(self.how.timeout, self.now)
         self.absent: set[str] = set()  # our workers that died and will not come back
         self.guests: set[str] = set()  # workers that someone else has started
+        self.fewer = 0  # workers that have gone since it was last asked whether there are enough
         self.leaving: set[Member] = set()  # workers whose machine is about to end
         self.listening: set[int] = set()  # servers that are there
         self.unsaid: set[int] = set()  # servers that are to hear how things are
@@ -122,6 +127,7 @@ class _Chief:
         self.stopping = ""  # why it is over
         self.over = False  # nobody is needed any more
         self.asked: float | None = None  # when Ctrl-C was pressed
+        self.unheard = False  # a server did not answer after that
         self.tick = self.now()  # when the epoch began
 
     def close(self) -> None:
@@ -132,6 +138,13 @@ class _Chief:
 
     def run(self, resumes: bool) -> Trained:
         self._start(resumes)
+        try:
+            return self._train()
+        except LaminarError as error:  # whoever it was of: workers and servers have no history
+            self.told.failed(error)
+            raise
+
+    def _train(self) -> Trained:
         while self._busy():
             self._hear(LOOK if self.judging is not None else IDLE)
             self._judged()
@@ -150,9 +163,13 @@ class _Chief:
     def _busy(self) -> bool:
         judging = self.judging is not None
         if self.asked is not None:
-            whole = len(self.listening) == len(self.plan.shards)  # else nobody would answer, and there is a snapshot
-            return whole and (bool(self.crew.workers) or judging) and self.now() - self.asked < self.how.timeout
+            return self._whole and (bool(self.crew.workers) or judging) and self.now() - self.asked < self.how.timeout
         return bool(self.crew.workers or self.guests or judging or self.to_judge)
+
+    @property
+    def _whole(self) -> bool:
+        """Do all servers answer? Else there is the snapshot from before."""
+        return len(self.listening) == len(self.plan.shards) and not self.unheard
 
     def _start(self, resumes: bool) -> None:
         told, plan = self.told, self.plan
@@ -170,6 +187,7 @@ class _Chief:
         else:
             samples, threads = len(self.job.data.train), self.brief["threads"]
             told.history.tell("start", **fields, samples=samples, threads=threads, dtype=self.job.recipe.dtype)
+        told.begin()
         for member in self.crew.alive:
             self._announce_server(member)
         told.save()
@@ -207,6 +225,9 @@ class _Chief:
                 self._ended(said.member)
             else:
                 self._event(said)
+        if self.fewer:  # not before all who died at once are told
+            self._stop_if_too_few()
+            self.fewer = 0
 
     def _event(self, said: Said) -> None:
         told, event = self.told, said.event
@@ -247,7 +268,7 @@ class _Chief:
                     self.guests.discard(worker)
                     if not (self.over or self.stopping):
                         told.note(f"worker {worker}, which had joined, left at step {told.at.step}{self._go_on}")
-                        self._stop_if_too_few()
+                        self.fewer += 1
             case {"lost": worker, "why": why}:
                 members = [member for member in self.crew.workers if str(member.rank) == worker]
                 told.note(f"worker {worker} {why}, and {'was ended' if members else 'was left behind'}")
@@ -293,7 +314,7 @@ class _Chief:
             return
         if member.role == "server":
             raise self._nobody("no server is")
-        self._stop_if_too_few()
+        self.fewer += 1
         self.absent.add(str(member.rank))
         self.unsaid.update(range(len(self.plan.shards)))
 
@@ -311,7 +332,7 @@ class _Chief:
             raise self._nobody("no worker is" if self.how.fewest == 1 else "too few workers are")
 
     def _nobody(self, who: str) -> LaminarError:
-        why = "; ".join(self.told.notes[-3:])
+        why = "; ".join(self.told.notes[-max(3, self.fewer) :])
         return LaminarError("L608", f"{who} left: {why}", hint="look at the machine's log, then laminar build again")
 
     # Judging
@@ -361,12 +382,16 @@ class _Chief:
         self._patiently(lambda: self.judge.say(shard, message))
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """A server that died or is stopped is started again: see to that meanwhile, and ask once more."""
+        """A server that died or is stopped is started again: see to that meanwhile, and ask once more.
+
+        Not after Ctrl-C: _NoAnswer once one is gone, or was silent for the strategy's timeout."""
         since, patience = self.now(), 3 * self.how.timeout + STARTING
         while True:
             try:
                 return ask()
             except Gone as error:
+                if self.asked is not None and (not self._whole or self.now() - self.asked >= self.how.timeout):
+                    raise _NoAnswer from error
                 if self.now() - since > patience:
                     raise LaminarError(
                         "L401",
@@ -380,17 +405,29 @@ class _Chief:
 
     def _interrupt(self) -> None:
         self.asked, self.stopping = self.now(), INTERRUPTED
-        if len(self.listening) == len(self.plan.shards):
-            for shard in range(len(self.plan.shards)):
-                self._tell(shard)
+        self._to_servers(self._tell)
         for member in self.crew.workers:
             member.send(signal.SIGUSR1)
 
+    def _to_servers(self, say: Callable[[int], None]) -> None:
+        """After Ctrl-C: to each, as long as all answer."""
+        for shard in range(len(self.plan.shards)) if self._whole else []:
+            try:
+                say(shard)
+            except _NoAnswer:
+                self.unheard = True
+                for member in self.crew.alive:
+                    if member.role == "server" and member.rank == shard:
+                        member.kill()  # who hangs does not end when it is asked to
+                return
+
+    def _say_keep(self, shard: int) -> None:
+        self._patiently(lambda: self.judge.say(shard, Chief(keep=True)))
+
     def _keep(self) -> None:
         assert self.told.history is not None
-        if len(self.listening) == len(self.plan.shards):
-            for shard in range(len(self.plan.shards)):
-                self._patiently(lambda shard=shard: self.judge.say(shard, Chief(keep=True)))  # type: ignore[misc]
+        self._to_servers(self._say_keep)
+        if self._whole:
             self._hear(IDLE)
         self.told.history.tell("checkpoint", step=self.told.at.step, epoch=self.told.at.epoch, why="interrupted")
         self.told.save()
@@ -406,7 +443,7 @@ class _Chief:
         at.stopped = self.stopping or "all epochs done"
         at.metrics = {**at.metrics, "samples_per_second": at.samples / max(at.fit_seconds, 1e-9)}
         for shard in range(len(self.plan.shards)):
-            self._patiently(lambda shard=shard: self.judge.say(shard, Chief(keep=True)))  # type: ignore[misc]
+            self._say_keep(shard)
         self._hear(0)  # how many bytes it was in the end: told before the answer
         told.save()
         history.tell("end", step=at.step, epoch=at.epoch, why=at.stopped, metrics=at.metrics, seconds=at.seconds, team=told.whole)

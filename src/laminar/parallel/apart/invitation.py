@@ -70,6 +70,8 @@ def find(store: Store, run: str | None = None) -> tuple[str, dict[str, Any]]:
     for path in files:
         with contextlib.suppress(OSError, ValueError, KeyError, Gone):
             told = json.loads(path.read_bytes())
+            if not holds({**told, "folder": path.parent}):  # somebody else may have its port by now
+                continue
             connect(told["addresses"][0], PATIENCE).close()
             open_ones[path.parent.parent.name] = told
     found = [name for name in open_ones if run is None or name.startswith(run)]

@@ -12,6 +12,7 @@ from typing import Any, final
 import msgspec
 
 from laminar.core import atomic
+from laminar.core.errors import LaminarError
 from laminar.parallel.apart.judge import Judgement
 from laminar.parallel.apart.own_state import Attempt
 from laminar.parallel.apart.plan import Plan
@@ -46,6 +47,11 @@ class Told:
         self.began = self.tick = job.clock.monotonic()
         self.before = 0.0
         self._rates = (self.tick, 0)
+        self._rate = job.recipe.rate  # of the newest step
+
+    def begin(self) -> None:
+        """Workers can begin: starting the servers is no training."""
+        self.began = self.job.clock.monotonic()
 
     # Over a restart
 
@@ -119,6 +125,7 @@ class Told:
             if at.first is None and loss:
                 at.first = loss
         step, loss, lr = rows[-1][:3]
+        self._rate = lr
         at.step = max(at.step, step + 1)
         now, team = self.job.clock.monotonic(), self.team
         since, before = self._rates
@@ -176,6 +183,11 @@ class Told:
         assert self.history is not None
         self.notes.append(why)
         self.history.tell("note", why=why)
+
+    def failed(self, error: LaminarError) -> None:
+        assert self.history is not None
+        at = self.at
+        self.history.tell("failed", step=at.step, epoch=at.epoch, lr=self._rate, why=error.message)
 
     def finite(self, found: Judgement) -> str:
         """What is wrong with what the epoch led to; empty: nothing."""

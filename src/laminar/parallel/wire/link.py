@@ -46,9 +46,13 @@ class Link:
         """Do its bytes lie in a room? Not before the hub has answered for the first time."""
         return self._room is not None and self._room.shared
 
-    def ready(self) -> bool:
-        """Is there something to receive, or an end?"""
-        return bool(self._looks.poll(0))
+    def ready(self, within: float = 0.0) -> bool:
+        """Is there something to receive, or an end? Waits for it for so many seconds."""
+        return bool(self._looks.poll(1000 * within))
+
+    def wait_for_ever(self) -> None:
+        """The timeout was for the beginning."""
+        self._socket.settimeout(None)
 
     def send(self, header: Any, *payload: Bytes) -> None:
         """The bytes may change afterwards."""
