@@ -31,7 +31,7 @@ def totals(team: Mapping[str, Any]) -> str:
 def team_of(event: Event) -> dict[str, Any]:
     """What an epoch says of its team; empty where one process trains."""
     found: dict[str, Any] = event.get("team") or {
-        name: event[name] for name in ("workers", "bytes", "dense_bytes", "shares") if name in event
+        name: event[name] for name in ("workers", "bytes", "dense_bytes", "shares", "resting") if name in event
     }
     return found
 
@@ -75,7 +75,9 @@ class Arrivals:
 
 def _workers(team: Mapping[str, Any]) -> str:
     there, wanted = team.get("workers") or 1, team.get("wanted") or 0
-    return f"{there} of {many(wanted, 'worker')}" if there < wanted else many(there, "worker")
+    said = f"{there} of {many(wanted, 'worker')}" if there < wanted else many(there, "worker")
+    resting = team.get("resting") or 0  # now, or on average over an epoch
+    return f"{said} ({resting:.2g} at rest)" if resting >= 0.005 else said
 
 
 def _shares(team: Mapping[str, Any]) -> list[str]:

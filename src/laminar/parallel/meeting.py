@@ -13,7 +13,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, final
 
 from laminar.parallel.parking import count_to, park
@@ -24,7 +24,7 @@ YIELDING: Final = 100e-6  # seconds; longer would keep a core that the one waite
 
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 
-# words: [0] 0, or why everybody is to leave; then for each rank, on a cache line of its own, a counter and whether somebody sleeps on it
+# words: [0] 0, or why everybody is to leave; for each rank, on a cache line of its own, a counter and whether somebody sleeps on it
 STRIDE: Final = 8
 FINE: Final = 0
 
@@ -48,13 +48,20 @@ def precise_naps() -> None:
 
 @final
 class Meeting:
-    def __init__(self, words: memoryview[int], rank: int, size: int, *, timeout: float = math.inf) -> None:
+    def __init__(self, words: memoryview[int], rank: int, size: int, *, timeout: float = math.inf, first: int = STRIDE) -> None:
+        """`first`: the word at which counters begin, which meetings of other kinds have elsewhere."""
         self._words = words
         self.timeout = timeout
-        self._mine = STRIDE * (1 + rank)
-        self._others = [STRIDE * (1 + other) for other in range(size) if other != rank]
+        self._first = first
+        self._mine = first + STRIDE * rank
         self.rank, self.size = rank, size
         self.count = 0
+        self.among(range(size), 0)
+
+    def among(self, ranks: Iterable[int], count: int) -> None:
+        """From now on only these meet. `count`: of meetings so far, the same for all of them, and at least as many as there were."""
+        self._others = [self._first + STRIDE * other for other in ranks if other != self.rank]
+        self.count = count
 
     def meet(self) -> None:
         """Wait until all have come. Broken when the team is called off meanwhile."""

@@ -4,7 +4,7 @@
     resume      step, steps, epoch, epochs, why
     step        step, epoch, loss, lr                 every step; steps and epochs count from 0
     epoch       epoch, epochs, step, train {loss, …}, test {loss, …}, seconds, samples_per_second; of a team: workers, bytes,
-                dense_bytes, shares (measured ones), busy; by: evaluator, where one tested
+                dense_bytes, shares (measured ones), resting, busy; by: evaluator, where one tested
     checkpoint  step, epoch, why                      step: how many are behind it
     worker      role, rank, pid, host                 a process that takes part, where there are several
     waiting     why, help                             of a grid: what it waits for, and a command; a note says when that is over

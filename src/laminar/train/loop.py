@@ -226,11 +226,12 @@ class _Loop:
 
     def blocks(self) -> Iterator[Block]:
         at, together = self.run.progress, self.together
-        if together is None or together.shares is None:
+        if together is None or together.stretch() is None:
             yield from self.batches.epoch(at.epoch, start_batch=at.batch)
             return
-        while at.batch < self.job.batches_per_epoch:  # as far as its members know which rows are theirs
-            yield from self.batches.some(at.epoch, at.batch, together.stretch(), together.rows)
+        while (end := together.stretch()) is not None and at.batch < self.job.batches_per_epoch:
+            # as far as its members know which rows are theirs
+            yield from self.batches.some(at.epoch, at.batch, end, together.rows)
 
     def judge(self) -> None:
         """The end of an epoch: test, tell, and make ready for the next."""

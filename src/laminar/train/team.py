@@ -78,6 +78,21 @@ class Team(Protocol):
         ...
 
     @property
+    def taking(self) -> range:
+        """Those parts whose rows this member takes now: its own, as a rule. None: it rests."""
+        ...
+
+    @property
+    def steady(self) -> int | None:
+        """For so many steps from now on it takes those. None: for ever."""
+        ...
+
+    @property
+    def resting(self) -> int:
+        """Members that take no rows now."""
+        ...
+
+    @property
     def waited(self) -> float:
         """Seconds that this member has waited for the others, so far."""
         ...
@@ -132,7 +147,27 @@ class Team(Protocol):
         ...
 
 
-class WholeModel:
+class OwnRows:
+    """What is the same in every team whose members always take rows of their own."""
+
+    @property
+    def part(self) -> tuple[int, int]:
+        raise NotImplementedError
+
+    @property
+    def taking(self) -> range:
+        return range(self.part[0], self.part[0] + 1)
+
+    @property
+    def steady(self) -> int | None:
+        return None
+
+    @property
+    def resting(self) -> int:
+        return 0
+
+
+class WholeModel(OwnRows):
     """What is the same in every team whose members all have the whole model."""
 
     rank: int
@@ -180,3 +215,8 @@ def rows_of_short(rows: int, rank: int, size: int) -> slice[int, int]:
     """The same of a short batch: fewer members take two rows or more each, since batch statistics of one row do not exist."""
     taking = min(size, max(1, rows // 2))
     return own_rows(rows, rank, taking) if rank < taking else slice(rows, rows)
+
+
+def rows_of_member(rows: int, rank: int, size: int, batch: int) -> slice[int, int]:
+    """Of a batch, if a whole one has `batch` rows, in a team whose members all have the whole model."""
+    return rows_of_short(rows, rank, size) if rows < min(batch, 2 * size) else own_rows(rows, rank, size)

@@ -13,7 +13,7 @@ from laminar.train.evaluate import BATCH, SUMS, figures, run_through, sums
 from laminar.train.shares import EVERY, WARM, Shares
 from laminar.train.snapshot import Run, buffers_of
 from laminar.train.strategies import Sync, strategy
-from laminar.train.team import Learner, Team, TeamOptimizer, WholeModel, own_rows, rows_of_short
+from laminar.train.team import Learner, Team, TeamOptimizer, WholeModel, own_rows, rows_of_member
 
 Learn = Callable[[list[Tensor], Tensor, float], tuple[Tensor | None, float]]
 
@@ -26,6 +26,7 @@ class Together:
         self._heard = (0, 0, 0.0)  # steps, samples and seconds of fitting when listeners last heard of them
         self.shares: Shares | None = None  # None: equal ones
         self._steps, self._busy, self._measured = 0, 0.0, 0  # of this process; seconds since the last look at speeds; samples before it
+        self._rested, self._begun = 0, 0  # steps that members rested for in this epoch, all together; steps before it
         self._fit = self._now()  # when this epoch's fitting began, and how long this member had waited by then
         self._fitted = self._fit  # and when it ended
 
@@ -39,16 +40,20 @@ class Together:
 
     def rows(self, count: int) -> slice[int, int]:
         """Those that this member takes of a batch."""
-        rank, size = self._team.part
-        if isinstance(self._team, WholeModel) and count < min(self._size, 2 * size):
-            return rows_of_short(count, rank, size)
-        return own_rows(count, rank, size) if self.shares is None else self.shares.own(count)
+        taking = self._team.taking
+        return slice(self._rows_of(taking[0], count).start, self._rows_of(taking[-1], count).stop) if taking else slice(0, 0)
 
-    def stretch(self) -> int:
-        """The batch of the epoch up to which shares stay as they are, at least."""
+    def _rows_of(self, part: int, count: int) -> slice[int, int]:
+        size = self._team.part[1]
+        if isinstance(self._team, WholeModel) and (self.shares is None or count < min(self._size, 2 * size)):
+            return rows_of_member(count, part, size, self._size)
+        return own_rows(count, part, size) if self.shares is None else self.shares.own(count)
+
+    def stretch(self) -> int | None:
+        """The batch of the epoch up to which rows stay as they are, at least. None: to its end."""
         at, recipe = self._run.progress, self._run.job.recipe
-        behind = self._run.job.batches_per_epoch
-        return behind if self.shares is None else min(behind, at.batch + (EVERY - at.step % EVERY) * recipe.accumulate)
+        steady = self._team.steady if self.shares is None else EVERY - at.step % EVERY
+        return None if steady is None else min(self._run.job.batches_per_epoch, at.batch + steady * recipe.accumulate)
 
     def batch(self, *, last: bool) -> int:
         """A batch is about to be trained on, the `last` of a step or not. Rows that all members have of it together."""
@@ -59,7 +64,7 @@ class Together:
 
     def learning(self, learner: Learner) -> Learn:
         """How this member learns from its rows of a batch, of an epoch that begins or goes on now."""
-        self._fit = self._now()
+        self._fit, self._rested, self._begun = self._now(), 0, self._run.progress.step
         return lambda inputs, targets, share: self._team.learn(learner, inputs, targets, share)
 
     def step(self, lr: float, loss: float, *, wish: int, since: float) -> tuple[float, int]:
@@ -67,6 +72,7 @@ class Together:
         at, job = self._run.progress, self._run.job
         busy = None if self.shares is None else self._spent(since)
         epoch = at.epoch + (at.batch - 1) / job.batches_per_epoch
+        self._rested += self._team.resting
         made = self._optimizer.step(lr, loss=loss, epoch=epoch, wish=wish, busy=busy)
         if self.shares is not None and made.busy:
             self.shares.hear(at.samples - self._measured, made.busy)
@@ -96,7 +102,7 @@ class Together:
         for begin in range(0, len(y), chunk):
             count = min(chunk, len(y) - begin)
             team.expect(count)
-            mine = self.rows(count)
+            mine = self._rows_of(team.part[0], count)  # also whoever rests between steps tests
             rows = slice(begin + mine.start, begin + mine.stop)
             if not team.counts:
                 run_through(route.module, route.inputs, rows, batch=chunk, dtype=job.recipe.dtype)
@@ -130,6 +136,7 @@ class Together:
             "samples_per_second": (at.samples - samples) / spent,
             "bytes": at.sent if self._sends else None,
             "staleness": None,
+            **({"resting": resting} if (resting := self._team.resting) else {}),
             **self._told_shares(),
         }
 
@@ -137,7 +144,8 @@ class Together:
         """Of an epoch. All members ask at once."""
         at = self._run.progress
         sent = {"bytes": at.epoch_sent, "dense_bytes": at.epoch_dense} if self._sends else {"bytes": None, "dense_bytes": None}
-        return {"workers": self._team.size, **sent, **self._told_shares(), "busy": self._utilisation()}
+        resting = round(self._rested / max(1, at.step - self._begun), 4)
+        return {"workers": self._team.size, **sent, **self._told_shares(), "resting": resting, "busy": self._utilisation()}
 
     def _utilisation(self) -> list[float]:
         """What part of the epoch's fitting each member was computing rather than waiting, by rank; member 0 gets to know."""

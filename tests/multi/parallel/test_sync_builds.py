@@ -62,14 +62,16 @@ def slow(classes):
 UNEVEN = """\
 import time
 
+import torch
 from torch import nn
 
 
 class Uneven(nn.Module):
-    \"\"\"Takes its time for the larger share of a batch.\"\"\"
+    \"\"\"Takes its time for the larger share of a batch. A member has a buffer to itself, so nobody stands in for who is slower.\"\"\"
 
     def __init__(self, classes):
         super().__init__()
+        self.register_buffer("own", torch.zeros(1))
         self.net = nn.Sequential(nn.Flatten(), nn.Linear(64, 24), nn.ReLU(), nn.Linear(24, classes))
 
     def forward(self, x):

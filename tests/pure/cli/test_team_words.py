@@ -27,6 +27,12 @@ def test_the_pace_of_a_step() -> None:
     assert pace({"workers": 5, "shares": {"0": 0.1, "1": 0.3, "2": 0.2, "4": 0.2, "7": 0.2}}) == "5 workers, shares 10 to 30 %"
 
 
+def test_workers_at_rest_are_said() -> None:
+    assert pace({"workers": 2, "resting": 1}) == "2 workers (1 at rest)"
+    assert totals(team_of({"event": "epoch", "workers": 2, "bytes": None, "resting": 0.7319})) == "2 workers (0.73 at rest)"
+    assert totals({"workers": 2, "resting": 0.0}) == totals({"workers": 2, "resting": 0.0004}) == "2 workers"
+
+
 def test_what_is_not_known_is_not_said() -> None:
     assert pace({"workers": 2, "steps_per_second": None, "samples_per_second": None, "bytes": None, "staleness": None}) == "2 workers"
     assert totals({"workers": 2, "bytes": None, "dense_bytes": None}) == "2 workers"

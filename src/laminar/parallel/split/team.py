@@ -20,7 +20,7 @@ from laminar.parallel.waited import WAITED
 from laminar.train.lars import norms_alone
 from laminar.train.optimizers import SLOTS, Optimizer
 from laminar.train.recipe import Recipe
-from laminar.train.team import NOTHING, Learner, Step
+from laminar.train.team import NOTHING, Learner, OwnRows, Step
 from laminar.train.tensor_file import Later
 
 BUCKET = 4 << 20  # bytes of gradients that are added up at once
@@ -34,7 +34,7 @@ class TakesRows(Protocol):
     def __call__(self, *inputs: Tensor) -> Tensor: ...
 
 
-class SplitTeam:
+class SplitTeam(OwnRows):
     def __init__(
         self,
         grid: Grid,

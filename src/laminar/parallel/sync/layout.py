@@ -1,6 +1,7 @@
 """Layout: what lies where in the memory that the workers of a team share.
 
-    words     why to leave, a counter for each rank (meeting.py), a line of facts for each rank
+    words     why to leave, a counter for each rank (meeting.py), a line of facts for each rank, one more counter for each rank for
+              meetings of those that compute, and for each parameter in how many steps nobody had a gradient of it (standing.py)
     sums      SUMS doubles for each rank
     held      a byte for each rank and parameter: does it have a gradient? Looked at only when someone says that one is missing
     params    one copy, used by all
@@ -17,13 +18,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from laminar.parallel.meeting import words_for
+from laminar.parallel.meeting import STRIDE, words_for
 from laminar.parallel.segment import LINE
 
 SUMS = 16  # doubles that a member may give at once; of these
 BUSY, WISH, SENT, MISSING, LOSS, NORM = 10, 11, 12, 13, 14, 15  # are a step's own
 FACTS = 8  # words of each rank
 LENGTH = 0
+WAITED, ODD = 1, 2  # told by each rank at the end of a stretch (standing.py),
+GROUP, STEPS, WISHED = 3, 4, 5  # and by member 0 of the next one
 POST = 1 << 16  # bytes: no gradient has less room
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -68,15 +71,24 @@ class Layout:
 
     @property
     def word_count(self) -> int:
-        return words_for(self.size) + FACTS * self.size
+        return self.left_out + len(self.params)
 
     def facts(self, rank: int) -> int:
         """The word at which the facts of a rank begin."""
         return words_for(self.size) + FACTS * rank
 
     @property
+    def computing(self) -> int:
+        """The word at which the counters of those that compute begin."""
+        return self.facts(self.size)
+
+    @property
+    def left_out(self) -> int:
+        return self.computing + STRIDE * self.size
+
+    @property
     def sums(self) -> int:
-        return 8 * self.word_count
+        return _up(8 * self.word_count)
 
     def held(self, rank: int) -> int:
         return _up(self.sums + 8 * SUMS * self.size) + _up(len(self.params)) * rank

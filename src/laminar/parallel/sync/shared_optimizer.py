@@ -21,6 +21,7 @@ from laminar.parallel.segment import Segment
 from laminar.parallel.sync.layout import BUSY, LOSS, MISSING, NORM, SENT, SUMS, WISH, Layout, Piece
 from laminar.parallel.sync.parts import Part, Range, cut_by_piece, ranges_of
 from laminar.parallel.sync.small_gradients import SmallGradients, rule_behind
+from laminar.parallel.sync.standing import Standing
 from laminar.train.optimizers import refuse_other_state, slots_of, update_rule
 from laminar.train.recipe import Recipe
 from laminar.train.team import NOTHING, Step, blamed
@@ -31,9 +32,18 @@ BY_TENSOR: Final = ("lars", "lamb")
 @final
 class SharedOptimizer:
     def __init__(
-        self, recipe: Recipe, params: Mapping[str, nn.Parameter], layout: Layout, segment: Segment, meeting: Meeting, *, first: bool
+        self,
+        recipe: Recipe,
+        params: Mapping[str, nn.Parameter],
+        layout: Layout,
+        segment: Segment,
+        meeting: Meeting,
+        *,
+        first: bool,
+        standing: Standing | None = None,
     ) -> None:
-        """`first`: the parameters' values are not in the shared memory yet; member 0's go there."""
+        """`first`: the parameters' values are not in the shared memory yet; member 0's go there. `standing`: says for which other members
+        this one does their work; None: for none, ever."""
         self.params = dict(params)
         self._list = list(self.params.values())
         self._small = SmallGradients.wanted(recipe, self.params, meeting.size)
@@ -51,12 +61,15 @@ class SharedOptimizer:
         self._state = {s: segment.floats(layout.slot_bytes(i), layout.numbers) for i, s in enumerate(layout.slots)}
         self._pieces = layout.params
         self._grads = [segment.floats(layout.grad_bytes(r), layout.numbers) for r in range(size)]
-        self._own_grads = [_view(self._grads[rank], piece) for piece in layout.params]
+        self._views = [[_view(grads, piece) for piece in layout.params] for grads in self._grads]
         self._held = [segment.bytes(layout.held(r), len(layout.params)) for r in range(size)]
         self._sums = segment.doubles(layout.sums, SUMS * size)
         self._steps, self._left_out = 0, [0] * len(self._pieces)  # and for each parameter, in how many of them nobody had a gradient
-        self._part = self._made(ranges_of(layout, rank, by_tensor=recipe.optimizer in BY_TENSOR))
-        self._update = update_rule(recipe, self._part.params) if self._part.params else None
+        self._ranges = [ranges_of(layout, r, by_tensor=recipe.optimizer in BY_TENSOR) for r in range(size)]
+        self._standing, self._between = standing, meeting
+        self._ranks = range(rank, rank + 1)  # whose part of a step it makes; none: it rests
+        self._parts = self._made()
+        self._update = update_rule(recipe, self._list)
         dense = 4 * sum(p.numel() for p in self._list)
         self.dense_bytes = dense * size if self._small is not None else None
 
@@ -65,13 +78,36 @@ class SharedOptimizer:
 
     @torch.no_grad()
     def step(self, lr: float, *, loss: float = 0.0, epoch: float = 0.0, wish: int = NOTHING, busy: float | None = None) -> Step:
-        meeting, sums = self._meeting, self._sums
-        own = SUMS * meeting.rank
+        standing = self._standing
+        if standing is not None:
+            standing.begins()
+        if len(self._ranks) == 1:
+            self.hand_in(self._meeting.rank, loss, epoch)
+        made = self._step(lr, wish, busy) if self._ranks else Step(0.0, NOTHING, 0)  # which only member 0 tells anybody of
+        self._steps += 1
+        if standing is not None:
+            if (told := standing.ended(made.wish, self._left_out)) != made.wish:
+                made = made._replace(wish=told)
+            self._between = standing.between
+            if standing.ranks != self._ranks:
+                self._ranks = standing.ranks
+                self._parts = self._made()
+        return made
+
+    @torch.no_grad()
+    def hand_in(self, rank: int, loss: float, epoch: float = 0.0) -> None:
+        """The gradients as they are now, as those of a member: this one, or one that it stands in for."""
+        sums, own = self._sums, SUMS * rank
         grads = [p.grad for p in self._list]
         some = any(grad is None for grad in grads)  # `None in grads` would compare tensors, which takes longer than all of this
-        sums[own + SENT] = self._write(grads, epoch, some=some)
-        sums[own + MISSING] = self._tell_missing(grads) if some else 0
+        sums[own + SENT] = self._write(rank, grads, epoch, some=some)
+        sums[own + MISSING] = self._tell_missing(rank, grads) if some else 0
         sums[own + LOSS] = loss
+
+    def _step(self, lr: float, wish: int, busy: float | None) -> Step:
+        """All gradients of this member's group are handed in."""
+        meeting, sums = self._between, self._sums
+        own = SUMS * meeting.rank
         sums[own + WISH] = wish
         if busy is not None:
             sums[own + BUSY] = busy
@@ -79,31 +115,31 @@ class SharedOptimizer:
         times = () if busy is None else tuple(sums[BUSY::SUMS])
         made = Step(sum(sums[LOSS::SUMS]), int(sums[WISH]), int(sum(sums[SENT::SUMS])), times)
         absent = self._absent() if any(sums[MISSING::SUMS]) else frozenset()
-        if absent and any(r.piece is None for r in self._part.ranges):
-            self._part = self._made(cut_by_piece(self._part.ranges, self._pieces))
-        part = self._part.without(absent)
-        total = part.added_up()
+        if absent and any(r.piece is None for ranges in self._ranges for r in ranges):
+            self._parts = self._made(by_piece=True)
+        parts = [part.without(absent) for part in self._parts]
+        totals = [part.added_up() for part in parts]
         if self._clip is not None:
-            self._clipped(total, self._clip)
-        if self._update is not None and part.params:
-            part.update(self._update, lr, total)
-        self._steps += 1
+            self._clipped(totals, self._clip)
+        for part, total in zip(parts, totals, strict=True):
+            if part.params:
+                part.update(self._update, lr, total)
         for i in absent:
             self._left_out[i] += 1
         meeting.meet()
         return made
 
-    def _write(self, grads: Sequence[Tensor | None], epoch: float, *, some: bool) -> int:
+    def _write(self, rank: int, grads: Sequence[Tensor | None], epoch: float, *, some: bool) -> int:
         """Where the others read it; the bytes that would have to be sent for that, if this were another machine. `some`: not all."""
         sent = 0
         if self._small is not None:
             sent = self._compress(self._small, grads, epoch)
-            torch._foreach_copy_(self._own_grads, self._small.result)
+            torch._foreach_copy_(self._views[rank], self._small.result)
         elif some:
-            for view, grad in zip(self._own_grads, grads, strict=True):
+            for view, grad in zip(self._views[rank], grads, strict=True):
                 view.zero_() if grad is None else view.copy_(grad)
         else:
-            torch._foreach_copy_(self._own_grads, grads)  # type: ignore[arg-type]
+            torch._foreach_copy_(self._views[rank], grads)  # type: ignore[arg-type]
         return sent
 
     def _compress(self, small: SmallGradients, grads: Sequence[Tensor | None], epoch: float) -> int:
@@ -126,9 +162,9 @@ class SharedOptimizer:
         self._meeting.meet()
         self._grads[self._meeting.rank][: len(flat)].zero_()  # the gaps between tensors count as gradients, too
 
-    def _tell_missing(self, grads: Sequence[Tensor | None]) -> int:
+    def _tell_missing(self, rank: int, grads: Sequence[Tensor | None]) -> int:
         has = self._small.has(grads) if self._small is not None else [grad is not None for grad in grads]
-        self._held[self._meeting.rank][:] = bytes(has)
+        self._held[rank][:] = bytes(has)
         return has.count(False)
 
     def _absent(self) -> frozenset[int]:
@@ -138,21 +174,27 @@ class SharedOptimizer:
             return frozenset()
         return frozenset(i for i in range(len(self._pieces)) if not any(self._held[r][i] for r in range(size)))
 
-    def _made(self, ranges: Sequence[Range]) -> Part:
+    def _made(self, *, by_piece: bool = False) -> list[Part]:
+        if by_piece or any(self._left_out):
+            self._ranges = [cut_by_piece(ranges, self._pieces) for ranges in self._ranges]
+        return [self._part(self._ranges[rank]) for rank in self._ranks]
+
+    def _part(self, ranges: Sequence[Range]) -> Part:
         slots = [None if slot == "count" else self._state[slot] for slot in self._slots]
         counts = [self._steps if r.piece is None else self._steps - self._left_out[r.piece] for r in ranges]
         return Part.of(list(ranges), self._row, self._grads, slots, counts)
 
-    def _clipped(self, total: list[Tensor], clip: float) -> None:
+    def _clipped(self, totals: Sequence[list[Tensor]], clip: float) -> None:
         """The norm is that of the whole gradient, as one process would find it."""
-        rank = self._meeting.rank
-        self._sums[SUMS * rank + NORM] = sum(float(t.double().square().sum()) for t in total)
-        self._meeting.meet()
+        for rank, total in zip(self._ranks, totals, strict=True):
+            self._sums[SUMS * rank + NORM] = sum(float(t.double().square().sum()) for t in total)
+        self._between.meet()
         norm = math.sqrt(sum(self._sums[NORM::SUMS]))
         if not math.isfinite(norm):
             raise LaminarError("L601", f"the norm of the gradients is {norm}{blamed(self.astray())}", hint="lower lr in train")
-        if norm > clip and total:
-            torch._foreach_mul_(total, clip / (norm + 1e-6))
+        for total in totals:
+            if norm > clip and total:
+                torch._foreach_mul_(total, clip / (norm + 1e-6))
 
     def zero_grad(self) -> None:
         for p in self._list:
@@ -177,8 +219,7 @@ class SharedOptimizer:
         if counts:
             self._steps = max(counts)
             self._left_out = [self._steps - count for count in counts]
-            ranges = self._part.ranges
-            self._part = self._made(cut_by_piece(ranges, self._pieces) if any(self._left_out) else ranges)
+            self._parts = self._made()
         if self._meeting.rank == 0:
             for name, tensor in own.items():
                 if not name.startswith("count/"):

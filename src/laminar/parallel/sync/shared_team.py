@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
 import torch
@@ -10,31 +10,83 @@ from torch import Tensor, nn
 
 from laminar.parallel.meeting import Meeting
 from laminar.parallel.segment import Segment
+from laminar.parallel.sync.crowding import Crowding
 from laminar.parallel.sync.layout import LENGTH, SUMS, Layout
 from laminar.parallel.sync.shared_optimizer import SharedOptimizer
+from laminar.parallel.sync.standing import Decides, Standing
 from laminar.parallel.waited import WAITED
+from laminar.train.compression import NoCompression
 from laminar.train.recipe import Recipe
-from laminar.train.team import WholeModel
+from laminar.train.strategies import Sync, strategy
+from laminar.train.team import Learner, WholeModel, rows_of_member
 
 
 @final
 class SharedTeam(WholeModel):
-    def __init__(self, segment: Segment, layout: Layout, rank: int) -> None:
+    def __init__(self, segment: Segment, layout: Layout, rank: int, decides: Callable[[int], Decides] = Crowding) -> None:
+        """`decides`: for a team of so many, who stands in for whom."""
         self.rank, self.size = rank, layout.size
         self._segment, self._layout = segment, layout
         self._words = segment.words(layout.words, layout.word_count)
         self._sums = segment.doubles(layout.sums, SUMS * layout.size)
         self.meeting = Meeting(self._words, rank, layout.size)
         self._buffers = [segment.floats(layout.buffer_bytes(r), _numbers(layout)) for r in range(layout.size)]
+        self._decides = decides
+        self._standing: Standing | None = None
+        self._optimizer: SharedOptimizer | None = None
+        self._batch = self._rows = 0  # of a whole batch, and of the one that goes through the model
 
     @property
     def waited(self) -> float:
         return WAITED.seconds
 
     def optimizer(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> SharedOptimizer:
-        made = SharedOptimizer(recipe, params, self._layout, self._segment, self.meeting, first=True)
+        if self._may_stand_in(recipe):
+            self._standing = Standing(self._words, self._layout, self.meeting, self._decides(self.size))
+        self._batch = recipe.batch
+        made = SharedOptimizer(recipe, params, self._layout, self._segment, self.meeting, first=True, standing=self._standing)
+        self._optimizer = made
         self.meeting.meet()
         return made
+
+    def _may_stand_in(self, recipe: Recipe) -> bool:
+        """Where a member has nothing to itself but its rows: what compression keeps back and running statistics are each member's own."""
+        how = strategy(recipe.strategy)
+        own = self._layout.buffers or recipe.accumulate > 1 or not isinstance(how, Sync) or not isinstance(how.compression, NoCompression)
+        return self.size > 1 and not own and isinstance(how, Sync) and how.shares != "measured"
+
+    @property
+    def taking(self) -> range:
+        return super().taking if self._standing is None else self._standing.ranks
+
+    @property
+    def steady(self) -> int | None:
+        return None if self._standing is None else self._standing.left
+
+    @property
+    def resting(self) -> int:
+        return 0 if self._standing is None else self._standing.resting
+
+    def expect(self, rows: int) -> None:
+        self._rows = rows
+
+    def learn(self, learner: Learner, inputs: list[Tensor], targets: Tensor, share: float) -> tuple[Tensor | None, float]:
+        if self._standing is None or len(taking := self._standing.ranks) < 2:
+            return super().learn(learner, inputs, targets, share)
+        assert self._optimizer is not None
+        rows = [rows_of_member(self._rows, rank, self.size, self._batch) for rank in taking]
+        outputs, added = [], 0.0
+        for rank, mine in zip(taking, rows, strict=True):
+            part, loss = slice(mine.start - rows[0].start, mine.stop - rows[0].start), 0.0
+            if part.start < part.stop:
+                count = part.stop - part.start
+                made, value = learner.learn([one[part] for one in inputs], targets[part], count / self._rows)
+                outputs.append(made)
+                added += value * count
+                loss = value * (count / self._rows)
+            self._optimizer.hand_in(rank, loss)
+            self._optimizer.zero_grad()
+        return torch.cat(outputs) if outputs else None, added / max(1, len(targets))
 
     def sum(self, own: Sequence[float]) -> list[float]:
         start = SUMS * self.rank
