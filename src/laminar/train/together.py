@@ -41,7 +41,10 @@ class Together:
     def rows(self, count: int) -> slice[int, int]:
         """Those that this member takes of a batch."""
         taking = self._team.taking
-        return slice(self._rows_of(taking[0], count).start, self._rows_of(taking[-1], count).stop) if taking else slice(0, 0)
+        if not taking:
+            return slice(0, 0)
+        first = self._rows_of(taking[0], count)
+        return first if len(taking) == 1 else slice(first.start, self._rows_of(taking[-1], count).stop)
 
     def _rows_of(self, part: int, count: int) -> slice[int, int]:
         size = self._team.part[1]
