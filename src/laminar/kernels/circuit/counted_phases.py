@@ -101,7 +101,7 @@ class CountedPhases:
             left -= 1
             native, room = self._code[id(kernel)][0], noted.room(kernel)
             ordered = [every[one.name] for one in kernel.arrays]
-            if not native.noting(ordered, [named[one.name] for one in kernel.values], count, room.place)() or room.met or left < 0:
+            if not native.noting(ordered, [named[one.name] for one in kernel.values], count, room.place)() or left < 0:
                 raise _Found
             noted.came(kernel)
 

@@ -56,7 +56,7 @@ def _typed(body: Body, value: Value, kind: str) -> Value:
     """A digit, which is long, as the type that the text gives it."""
     if kind == "i64":
         return value
-    words = tuple(body.code.convert("trunc", word, kind) for word in value.words)
+    words = tuple(body.code.convert("trunc nuw nsw", word, kind) for word in value.words)  # there are no more instances than an int has
     return Value("int", value.bits, words, value.stride)
 
 
