@@ -40,7 +40,10 @@ def test_an_element_that_is_written_twice_is_found(data: st.DataObject, size: in
 def test_marks_a_distance_apart_are_found(data: st.DataObject, size: int) -> None:
     distance = data.draw(st.integers(-size + 1, size - 1))
     low, high = max(0, -distance), min(size, size - distance)
-    at = np.unique(data.draw(st.lists(st.integers(low, high - 1), min_size=1, max_size=6))).astype("int32")
+    drawn = data.draw(st.lists(st.integers(low, high - 1), min_size=1, max_size=6))
+    if data.draw(st.booleans()) and low <= drawn[0] + distance < high:
+        drawn.append(drawn[0] + distance)
+    at = np.unique(drawn).astype("int32")
     places = [*at, *(at + distance)]
     apart = len(set(places)) == len(places) or distance == 0
     counted = _code(TWO).bound([at, np.zeros(size, "int32")], {"size": size, "d": distance}, len(at))

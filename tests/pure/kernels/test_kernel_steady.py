@@ -35,6 +35,8 @@ NOT_STEADY = {
     "some go on": "for (int c = 0; c < m; c++) { if (i > 3) continue; s += x[i]; }",
     "divided by what changes": "for (int c = 1; c < m; c++) if (i > 2) s += r / c;",
     "its condition goes two ways": "for (int c = 0; c < m && i < 9; c++) if (i > 3) s += x[i];",
+    "rounds as others may change them": "for (int c = 0; c < y[(i + c) % n]; c++) if (r > 3) s += 1.0f;",
+    "divided by what changes, in its condition": "for (int c = 1; c < m / c; c++) if (i > 2) s += 1.0f;",
     "local elements that may have no value": "float q[2]; if (i > 2) q[0] = 1.0f; for (int c = 0; c < m; c++) if (r > 3) s += q[0];",
 }
 

@@ -37,17 +37,17 @@ def steady(body: Body, loop: Loop) -> bool:
     counters = body.counters
     if counters is None or counters.once or counters.records is not None or body.rounds is not None:
         return False
-    inner = [*statements(loop.body), *statements(loop.update)]
+    inner, condition = [*statements(loop.body), *statements(loop.update)], list(walk(loop.condition))
     if loop.test_last or loop.before or any(narrows(one) for one in (*loop.body, *loop.update)):
         return False
     if any(True for _ in _asked([], loop.condition)) or not any(True for _ in _asked(inner)):
         return False
-    used = {_of(part) for part in (*inner, *_parts(inner)) if isinstance(part, (Read, Load, Assign, Store, Atomic))}
+    used = {_of(part) for part in (*inner, *_parts(inner), *condition) if isinstance(part, (Read, Load, Assign, Store, Atomic))}
     used |= {one.what for one in inner if isinstance(one, Declare)}
     if used & {*body.loose, *body.marks, *counters.races}:
         return False
     left = _left_for_the_next(inner)
-    return not any(_depends(one, left) for one in (*_asked(inner), *_divisors(inner)))
+    return not any(_depends(one, left) for one in (*_asked(inner), *_divisors([*_parts(inner), *condition])))
 
 
 def _of(one: Expression | Statement) -> Variable | Object:
@@ -71,8 +71,8 @@ def _asked(inner: list[Statement], *more: Expression) -> Iterator[Expression]:
             yield part.left
 
 
-def _divisors(inner: list[Statement]) -> Iterator[Expression]:
-    for part in _parts(inner):
+def _divisors(every: list[Expression]) -> Iterator[Expression]:
+    for part in every:
         if isinstance(part, Binary) and part.operator in ("/", "%") and part.left.type in WHOLE and not constant_of(part.right):
             yield part.right
 
