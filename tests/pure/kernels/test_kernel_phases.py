@@ -11,12 +11,13 @@ import pytest
 pytest.importorskip("pycparser")
 
 from laminar.kernels.analyse.verdicts import verdicts
+from laminar.kernels.circuit.native_phases import NativePhases
 from laminar.kernels.circuit.phases import END, phases, run_plan
 from laminar.kernels.emulate.run import emulate
 from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.print import print_kernel
 from laminar.kernels.language.rules import KernelError
-from laminar.kernels.language.tree import Barrier, Kernel, statements
+from laminar.kernels.language.tree import Added, Barrier, Kernel, Loop, statements
 
 HEAD = "void kernel(int i, int n, int m, const float x[n], float y[n])"
 REDUCTION = """
@@ -140,3 +141,32 @@ def test_phases_are_kernels_like_any_other() -> None:
 def test_divergent_barriers_have_no_phases() -> None:
     with pytest.raises(KernelError, match=r"^wait\.c:.*K16"):
         phases(read_kernel(f"{HEAD} {{ if (i > 2) barrier(); }}"), "wait.c")
+
+
+NO_VALUE = {
+    "one of two elements": "for (int k = 0; k < m; k++) { float w[2]; if (k == 0) w[1] = 5; barrier(); y[i] += w[1]; barrier(); }",
+    "two dimensions": """for (int k = 0; k < m; k++) {
+        int w[2][3];
+        if (k < 1) w[1][2] = i;
+        barrier();
+        y[i] += w[1][2] + w[0][0];
+        w[0][0] = 7; }""",
+    "declared once": "float w[2]; for (int k = 0; k < m; k++) { if (k == 1) w[1] = 5; barrier(); y[i] += w[1]; barrier(); }",
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", NO_VALUE)
+def test_elements_without_a_value_are_zero_in_every_round(name: str, threads: int) -> None:
+    """Not what a round before, or another run, has left in them."""
+    kernel, x = read_kernel(f"{HEAD} {{ {NO_VALUE[name]} }}"), np.ones(8, "float32")
+    wanted = emulate(kernel, {"x": x, "y": np.zeros(8, "float32")}, {"m": 3}, 8)
+    assert {one.kind for one in wanted.findings} == {"uninitialised"}
+    y = np.zeros(8, "float32")
+    NativePhases(kernel).run([x, y], [3], 8, threads)
+    assert y.tolist() == wanted.outputs["y"].tolist()
+
+
+def test_nothing_is_cleared_where_all_is_written() -> None:
+    kernel = read_kernel(f"{HEAD} {{ {BODIES['an array of each round']} }}")
+    assert not any(isinstance(one, Loop) and isinstance(one.at, Added) for phase in phases(kernel).phases for one in statements(phase.body))

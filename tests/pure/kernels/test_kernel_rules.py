@@ -54,6 +54,9 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "OpenCL": ("__kernel void kernel(int i, int n) {}", "K01", 1, 1, "`__kernel`"),
     "typeof": (body("typeof(i) k = 1;"), "K01", 2, 3, "`typeof`"),
     "an attribute after a name": (body("int k __attribute__((unused)) = 1;"), "K01", 2, 9, "`__attribute__`"),
+    "an attribute before a type": (body("__attribute__((unused)) int k = 1;"), "K01", 2, 3, "`__attribute__`"),
+    "text by an index": (body('y[i] = "abc"[0];'), "K03", 2, 10, '"abc" is text'),
+    "an array without a name, by an index": (body("y[i] = ((float[]){1, 2})[0];"), "K01", 2, 11, "an array as a value"),
     "digits in groups": (body("y[i] = 1'000;"), "K01", 2, 10, "1'000 is no number"),
     "C++: a reference": ("void kernel(int i, int n, float &y) {}", "K01", 1, 33, "unexpected `&`"),
     "C++: a range": (body("for (auto a : x) {}"), "K01", 2, 13, "missing type"),
@@ -298,6 +301,9 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "an unknown atomic": (body("atomic_sub(&y[i], 1);"), "K18", 2, 3, "`atomic_sub`"),
     "OpenCL: an instance by a function": (body("int a = get_global_id(0);"), "K18", 2, 11, "get_global_id"),
     "asm": (body('asm("nop");'), "K18", 2, 3, "`asm`"),
+    "CUDA: a barrier": (body("__syncthreads();"), "K18", 2, 3, "`__syncthreads`"),
+    "CUDA: an instance by a variable": (body("y[threadIdx.x] = 1;"), "K11", 2, 5, "`threadIdx`"),
+    "assert": (body("assert(i >= 0);"), "K09", 2, 3, "`assert`"),
     "setjmp": (body("setjmp(x);"), "K18", 2, 3, "`setjmp`"),
     # sizes of memory
     "a huge local array": (body("float a[100000];"), "K19", 2, 9, "400,000 bytes"),
@@ -430,3 +436,20 @@ def test_half_a_file_is_an_error_and_no_crash(cut: int) -> None:
     text = F + body("float v = f(x[i]); /* note */ if (v < 0.0f) { v = -v; } y[i] = v;")
     with pytest.raises(KernelError):
         read_kernel(text[: len(text) * cut // 100], "half.c")
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("__syncthreads();", "`barrier()`"),
+        ("barrier(CLK_LOCAL_MEM_FENCE);", "argument"),
+        ("int a = get_global_id(0);", "the first parameter"),
+        ("y[blockIdx.x * blockDim.x + threadIdx.x] = 1;", "the first parameter"),
+        ("y[i] = gridDim.x;", "the second parameter"),
+        ("atomicAdd(&y[0], 1.0f);", "`atomic_add`"),
+    ],
+)
+def test_words_of_other_languages_have_their_counterpart(line: str, instead: str) -> None:
+    with pytest.raises(KernelError) as caught:
+        read_kernel(body(line), "bad.c")
+    assert instead in caught.value.instead

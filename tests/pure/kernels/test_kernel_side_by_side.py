@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from laminar.kernels.compile.instrumented import Instrumented
+from laminar.kernels.compile.marks import UNKNOWN
 from laminar.kernels.compile.watch import Watch
 from laminar.kernels.emulate.run import emulate
 from laminar.kernels.language.kernel import read_kernel
@@ -104,9 +105,10 @@ def test_ints_that_wrap_around_in_a_long_index(name: str, count: int) -> None:
 def test_of_more_places_than_half_of_all_ints_the_emulator_tells() -> None:
     kernel = read_kernel(text("y[at[i]] = 1; y[at[i] + m] = 2;"))
     ((array, found),) = Watch.of(kernel, independent=False).beside.items()
-    scalars, marks = dict.fromkeys(kernel.variables, 1), np.array([1, 0, 0], "int8")
-    assert not found.met(marks, scalars, {array: (2**31,)})
-    assert found.met(marks, scalars, {array: (2**31 + 1,)})
+    scalars = dict.fromkeys(kernel.variables, 1)
+    assert found.distances(scalars, {array: (2**31,)}) == [1]
+    assert found.distances(scalars, {array: (2**31 + 1,)}) == [UNKNOWN]
+    assert found.distances(scalars, {array: (1,)}) == [0]  # farther apart than there are places
 
 
 def test_many_instances() -> None:

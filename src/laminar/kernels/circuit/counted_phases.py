@@ -8,7 +8,7 @@ As soon as something is found, or where phases could not tell it, the emulator r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from laminar.kernels.emulate.strides import recorded
 from laminar.kernels.language.contract import contracted
 from laminar.kernels.language.tree import Added, At, Declare, Kernel, Load, Loop, Object, Read, Variable, expressions, statements, walk
 
+MANY: Final = 1 << 62
 Place = tuple[At, str]  # of the text, and whether it is read, written or changed there
 
 
@@ -101,7 +102,7 @@ class CountedPhases:
             left -= 1
             native, room = self._code[id(kernel)][0], noted.room(kernel)
             ordered = [every[one.name] for one in kernel.arrays]
-            if not native.noting(ordered, [named[one.name] for one in kernel.values], count, room.place)() or room.met or left < 0:
+            if not native.noting(ordered, [named[one.name] for one in kernel.values], count, room.place)() or left < 0:
                 raise _Found
             noted.came(kernel)
 
@@ -130,6 +131,14 @@ class _Noted:
         first = self._rooms[id(plan.phases[0])]
         self._window, self._depth = first.window, max(watch.depth for _, watch in code.values())
         self._records = np.zeros((len(first.records), len(regions.accesses), self._depth + 2), "int64")
+        self._alike: list[int | None] = [0] * len(regions.accesses)  # how often all instances came to a place, if as often as each other
+        self._sites = {id(one): list(self._own_sites(one)) for one in plan.phases}
+
+    def _own_sites(self, phase: Kernel) -> Iterable[tuple[int, int]]:
+        """Places of a phase whose elements are recorded, and which of the kernel's they are."""
+        for site, (_, at, object_, kind) in enumerate(self._code[id(phase)][1].regions.accesses):
+            if not isinstance(at, Added) and object_.memory != "local":
+                yield site, self._number[at, kind]
 
     def room(self, phase: Kernel) -> Room:
         found = self._rooms[id(phase)]
@@ -139,15 +148,28 @@ class _Noted:
     def came(self, phase: Kernel) -> None:
         """A phase has run: the elements that instances looked at are behind those of earlier ones."""
         new, watch = self._rooms[id(phase)].records, self._code[id(phase)][1]
-        for site, (_, at, object_, kind) in enumerate(watch.regions.accesses):
-            mine = None if isinstance(at, Added) or object_.memory == "local" else self._number[at, kind]
-            if mine is None:
+        often = new[:, :, 0]
+        most, least = often.max(0, initial=0).tolist(), often.min(0, initial=MANY).tolist()
+        for site, mine in self._sites[id(phase)]:
+            alike = self._alike[mine]
+            if alike is not None and alike >= self._depth:
+                continue  # no more of them are kept
+            if alike is None or most[site] != least[site]:
+                self._add(new[:, site], mine, min(watch.depth, most[site]))
+                self._alike[mine] = None
                 continue
-            often, before = new[:, site, 0], self._records[:, mine, 0].copy()
-            for number in range(min(watch.depth, int(often.max(initial=0)))):
-                rows = np.flatnonzero((number < often) & (before + number < self._depth))
-                self._records[rows, mine, 1 + before[rows] + number] = new[rows, site, 1 + number]
-            self._records[:, mine, 0] += often
+            many = min(watch.depth, most[site], self._depth - alike)
+            self._records[:, mine, 1 + alike : 1 + alike + many] = new[:, site, 1 : 1 + many]
+            self._records[:, mine, 0] += most[site]
+            self._alike[mine] = alike + most[site]
+
+    def _add(self, new: np.ndarray[Any, Any], mine: int, most: int) -> None:
+        """Of a place to which instances come more or less often than others."""
+        often, before = new[:, 0], self._records[:, mine, 0].copy()
+        for number in range(most):
+            rows = np.flatnonzero((number < often) & (before + number < self._depth))
+            self._records[rows, mine, 1 + before[rows] + number] = new[rows, 1 + number]
+        self._records[:, mine, 0] += often
 
     def accesses(self) -> Iterable[Access]:
         times = [0] * len(self._regions.accesses)

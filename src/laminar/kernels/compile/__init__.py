@@ -12,8 +12,8 @@ Read in this order:
     differs.py, grid.py              what differs among the instances of a block, and values of a block
     body.py, statements.py, branches.py, expressions.py   the tree to operations on blocks; masks where ways part
     memory.py, atomics.py            elements of arrays: side by side, gathered, one after another
-    instrumented.py, regions.py      code that counts, for the emulator's report
-    watch.py, shadows.py, side_by_side.py   and looks for races and for what has no value
+    instrumented.py, regions.py, steady.py   code that counts, for the emulator's report
+    watch.py, shadows.py, marks.py, side_by_side.py   and looks for races and for what has no value
     arithmetic.py, functions.py, elementary.py, real.py   operators, and functions of mathematics as polynomials
     entry.py, sizes.py, assembly.py, host.py              the function that is called; LLVM's text; the machine it is for
 

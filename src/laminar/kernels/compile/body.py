@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 from laminar.kernels.compile.assembly import KINDS, Code, Word, number, wide
 from laminar.kernels.compile.differs import Differs, Kind
 from laminar.kernels.compile.grid import LANES, ROWS, Shape, Value, base, cell, each, scalar, spread
+from laminar.kernels.compile.marks import Marked
 from laminar.kernels.compile.regions import Key, Regions
 from laminar.kernels.compile.space import Digit
 from laminar.kernels.language.tree import At, Atomic, Kernel, Load, Object, Store, Type, Variable
@@ -76,13 +77,14 @@ class Around:
 
 @dataclass(frozen=True)
 class Counters:
-    """How often each region ran, while the function runs, and what watch.py says. `races`: who was at the elements of an array; `filled`:
+    """How often each region ran, while the function runs, and what watch.py says. `races`: who was at the elements of an array, or that
+    somebody was; `filled`:
     which elements have a value. `present`: how many rows are there, if some may not be. `records`: where the elements go that instances
     look at, with `record` words for each place of the text."""
 
     regions: Regions
     places: dict[int, Word]  # of those that are counted
-    races: dict[Object, tuple[Literal["once", "few", "owner"], Word]]
+    races: dict[Object, Marked | tuple[Literal["few", "owner"], Word]]
     quiet: frozenset[int]
     filled: dict[Object, Word]
     unsure: frozenset[int]
@@ -90,6 +92,7 @@ class Counters:
     present: Word | None
     records: Word | None
     record: int
+    once: bool = False  # these are of one round of a loop, which tells for all
 
 
 @dataclass

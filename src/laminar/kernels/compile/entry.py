@@ -14,6 +14,7 @@ from laminar.kernels.compile.assembly import KINDS, Code, Module, Word, number
 from laminar.kernels.compile.body import ALL, FAIL, Body, Counters, Proofs
 from laminar.kernels.compile.differs import Differs
 from laminar.kernels.compile.grid import Shape, Value
+from laminar.kernels.compile.marks import Marked
 from laminar.kernels.compile.regions import ALL as START
 from laminar.kernels.compile.shadows import mark_of
 from laminar.kernels.compile.sizes import size_word
@@ -84,7 +85,8 @@ class Frame:
             made.loose = self.loose
             made.marks = {one: mark_of(one) for one in counters.filled}
             made.arrays |= {made.marks[one]: word for one, word in counters.filled.items()}
-            made.been = {one: (self._nowhere(code), []) for one, (sort, _) in counters.races.items() if sort == "few"}
+            kept = [one for one, found in counters.races.items() if not isinstance(found, Marked) and found[0] == "few"]
+            made.been = {one: (self._nowhere(code), []) for one in kept}
         for variable in [one for one in given if one in self.space.changed]:
             word = given.pop(variable)
             made.write(made.variable(variable), Value(variable.type, 0, (word,)))
@@ -213,7 +215,7 @@ def write_watched(module: Module, frame: Frame, plain: str, recorded: str) -> No
 
     loop(code, number("i64", 0), parts, 1, stretch)
     run(plain, code.load("i64", reached), end)
-    code.give(number("i32", 0))
+    code.give(code.convert("zext", watch.met(code, frame.status), "i32"))
     code.finish()
 
 

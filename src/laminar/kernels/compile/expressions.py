@@ -56,7 +56,8 @@ def _typed(body: Body, value: Value, kind: str) -> Value:
     """A digit, which is long, as the type that the text gives it."""
     if kind == "i64":
         return value
-    words = tuple(body.code.convert("trunc", word, kind) for word in value.words)
+    how = "trunc" if body.shape.bits else "trunc nuw nsw"  # as many instances as an int holds; of blocks LLVM makes worse loops by that
+    words = tuple(body.code.convert(how, word, kind) for word in value.words)
     return Value("int", value.bits, words, value.stride)
 
 

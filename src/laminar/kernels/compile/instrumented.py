@@ -19,6 +19,7 @@ from laminar.kernels.compile import cache
 from laminar.kernels.compile.board import Status
 from laminar.kernels.compile.body import ENDLESS
 from laminar.kernels.compile.host import host, object_code
+from laminar.kernels.compile.marks import Bits
 from laminar.kernels.compile.native import Native, check_small, text_of, waits
 from laminar.kernels.compile.plan import independent, planned
 from laminar.kernels.compile.space import Space
@@ -36,6 +37,7 @@ BLOCKS: Final = 64  # … and blocks: the one that it is in is cut in two
 MOST_PARTS: Final = 16
 
 Marks = dict[str, np.ndarray[Any, Any]]
+_SHADOWS: Final = {"few": "int8", "owner": "int32"}
 
 
 class Room:
@@ -49,24 +51,27 @@ class Room:
         unit = unit if count > self.window else max(count, 1)
         scalars, shapes = _scalars(kernel, values, count), shapes_of(kernel, values, count)
         sizes = {one: math.prod(shapes[one]) for one in (*watch.races, *watch.empty)}
-        self._met = [np.zeros(sizes[one], "int32" if sort == "owner" else "int8") for one, sort in watch.races.items()]
-        self._beside = [
-            (found, self._met[number], scalars, shapes)
-            for number, array in enumerate(watch.races)
-            if (found := watch.beside.get(array)) is not None
-        ]
+        bits = {one: Bits(sizes[one]) for one, sort in watch.races.items() if sort == "once"}
+        met = [bits[one].bytes if one in bits else np.zeros(sizes[one], _SHADOWS[sort]) for one, sort in watch.races.items()]
+        apart = [each for one in watch.races if one in watch.beside for each in watch.beside[one].distances(scalars, shapes)]
         known = marks if marks is not None else {}
         self._filled = [known.setdefault(one.name, np.zeros(sizes[one], "int8")) for one in watch.empty]
         self.records = np.zeros((parts * self.window, len(watch.regions.accesses), watch.record), "int64")
         self._words = (ctypes.c_int64 * watch.words)()
         self._counters = slice(watch.word("counters"), watch.word("races"))
-        for number, one in enumerate([*self._met, *self._filled], watch.word("races")):
-            self._words[number] = one.ctypes.data
+        for first, found in (("races", met), ("filled", self._filled)):
+            for number, one in enumerate(found, watch.word(first)):
+                self._words[number] = one.ctypes.data
+        for first, numbers in (("shifts", [bits[one].shift if one in bits else 0 for one in watch.races]), ("apart", apart)):
+            for number, value in enumerate(numbers, watch.word(first)):
+                self._words[number] = value
         for name, value in (("records", self.records.ctypes.data), ("parts", parts), ("window", self.window), ("unit", unit)):
             self._words[watch.word(name)] = value
         self.place = ctypes.addressof(self._words)
         self._regions = watch.regions
-        self._own = [(one.ctypes.data, one.nbytes) for one in (*self._met, self.records)]
+        self._met = met
+        self._own = [(one.ctypes.data, one.nbytes) for one in (*met, self.records)]
+        self._own.append((self.place + 8 * watch.word("made"), 8 * len(met)))
         self._all = [(one.ctypes.data, one.nbytes) for one in self._filled]
         self._all.append((self.place, ctypes.sizeof(ctypes.c_int64) * watch.word("races")))
 
@@ -82,11 +87,6 @@ class Room:
     @property
     def strides(self) -> list[Stride]:
         return recorded(self.records, self.window)
-
-    @property
-    def met(self) -> bool:
-        """Whether instances have met that the code itself did not see."""
-        return any(one.met(marks, scalars, shapes) for one, marks, scalars, shapes in self._beside)
 
     def clear(self) -> None:
         """For another run."""
@@ -163,7 +163,7 @@ class Instrumented:
 
         def again() -> bool:
             room.clear()
-            return run() and not room.met
+            return run()
 
         return again
 
@@ -177,7 +177,7 @@ class Instrumented:
             if room.status.kind == ENDLESS:
                 self._native.fail(room.status, f", or --steps {self._steps * 10}")  # the emulator would get there, too, and take its time
             return None
-        return None if room.met else room
+        return room
 
 
 def instrumented(

@@ -131,7 +131,12 @@ class Native:
     def noting(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int, status: int) -> Callable[[], bool]:
         """To be called many times on this thread, with a status of the caller's, and arguments that were checked; whether it went well."""
         pointers, slots = self._given(arrays, values)
-        return lambda: not self._call(0, count, count, pointers, slots, status)  # as long as it is there, so is the code
+
+        def run() -> bool:
+            return not self._call(0, count, count, pointers, slots, status)
+
+        run.holds = (self, arrays)  # type: ignore[attr-defined]  # as long as it is there, so are the code and the arrays
+        return run
 
     def _given(self, arrays: Sequence[Array], values: Sequence[Scalar]) -> tuple[Any, Any]:
         places = [one.ctypes.data for one in arrays]
@@ -146,7 +151,9 @@ class Native:
             return lambda: None
         if threads > 1 and self.independent:
             shared = Shared(self._call, self._claim, self.fail, self._pace)
-            return shared.bound(pointers, slots, self.unit(values, count), count, min(threads, MOST_THREADS))
+            together = shared.bound(pointers, slots, self.unit(values, count), count, min(threads, MOST_THREADS))
+            together.arrays = arrays  # type: ignore[attr-defined]  # as long as it is there, so are they
+            return together
         status, call = Status(), self._call
         place = ctypes.addressof(status)
 
@@ -154,6 +161,7 @@ class Native:
             if call(0, count, count, pointers, slots, place):
                 self.fail(status)
 
+        alone.arrays = arrays  # type: ignore[attr-defined]
         return alone
 
     def unit(self, values: Sequence[Scalar], count: int) -> int:

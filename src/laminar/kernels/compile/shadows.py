@@ -15,6 +15,7 @@ from laminar.kernels.compile.assembly import Word, number
 from laminar.kernels.compile.body import ALL, RACE, UNSET, Body
 from laminar.kernels.compile.differs import Kind
 from laminar.kernels.compile.grid import Value, constant, scalar
+from laminar.kernels.compile.marks import Marked
 from laminar.kernels.language.tree import At, Atomic, Load, Object, Read, Store, Variable
 
 READ: Final = 0
@@ -29,12 +30,12 @@ def watch_races(body: Body, node: Load | Store | Atomic, offset: Value) -> None:
     counters, code = body.counters, body.code
     if counters is None or node.object not in counters.races or id(node) in counters.quiet:
         return
-    sort, shadow = counters.races[node.object]
-    if sort == "once":
-        place = code.address("i8", shadow, offset.whole)  # bits would be fewer, and wait for each other
-        bad = code.compare("ne", code.load("i8", place), number("i8", 0))
-        code.store(number("i8", 1), place)
-    elif sort == "few":
+    found = counters.races[node.object]
+    if isinstance(found, Marked):
+        found.mark(code, offset.whole)
+        return
+    sort, shadow = found
+    if sort == "few":
         bad = _met_elsewhere(body, node, code.address("i8", shadow, offset.whole), offset.whole)
     else:
         place = code.address("i32", shadow, offset.whole)

@@ -7,15 +7,15 @@ the marks over each other, moved by the distance, when all instances are done. H
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
 
-import numpy as np
-
 from laminar.kernels.analyse.facts import Facts
 from laminar.kernels.analyse.form import Form, Symbol
+from laminar.kernels.compile.marks import UNKNOWN
 from laminar.kernels.language.tree import (
     Atomic,
     Binary,
@@ -66,15 +66,13 @@ class SideBySide:
         first, *others = found
         return SideBySide(first, frozenset(id(one) for one in others), tuple(apart), symbols)
 
-    def met(self, marks: np.ndarray[Any, Any], scalars: Mapping[Variable, Any], shapes: Mapping[Object, tuple[int, ...]]) -> bool:
-        """Whether a place of one instance is another place of another, or nobody can tell. `marks`: 1 where a first place is."""
+    def distances(self, scalars: Mapping[Variable, Any], shapes: Mapping[Object, tuple[int, ...]]) -> list[int]:
+        """Of `apart`: if two first places are so far apart, a place of one instance is another place of another. 0: that cannot be."""
         if any(size > HALF for shape in shapes.values() for size in shape):
-            return True  # of numbers that differ by a multiple of 2**32, both may be places there
+            return [UNKNOWN] * len(self.apart)  # of numbers that differ by a multiple of 2**32, both may be places there
         shape = shapes[self.first.object]
-        for distance in {abs(self._flat(one, scalars, shape)) for one in self.apart}:
-            if 0 < distance < len(marks) and (marks[distance:] & marks[:-distance]).max():
-                return True
-        return False
+        found = [abs(self._flat(one, scalars, shape)) for one in self.apart]
+        return [one if one < math.prod(shape) else 0 for one in found]
 
     def _flat(self, apart: tuple[Form, ...], scalars: Mapping[Variable, Any], shape: tuple[int, ...]) -> int:
         total = 0

@@ -6,6 +6,7 @@ Where all of a block go the same way, it is a jump. Where they do not, both ways
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from laminar.kernels.compile.assembly import KINDS, Word, number
@@ -17,6 +18,7 @@ from laminar.kernels.compile.expressions import value_of
 from laminar.kernels.compile.grid import constant, scalar
 from laminar.kernels.compile.memory import stored
 from laminar.kernels.compile.shadows import mark_of, note_assigned, note_declared
+from laminar.kernels.compile.steady import steady
 from laminar.kernels.language.tree import (
     SIZES,
     Assign,
@@ -114,6 +116,10 @@ def _loop(body: Body, one: Loop) -> None:
         rounds = code.room("i64")
         code.store(number("i64", 0), rounds)
     body.rounds = rounds
+    if not bits and steady(body, one):
+        _steady_rounds(body, one, after)
+        body.rounds = around
+        return
     if not bits:
         body.loops.append(Around(after, code.fresh("update"), False, id(one)))
         _rounds(body, one, rounds)
@@ -145,6 +151,35 @@ def _rounds(body: Body, one: Loop, rounds: Word | None) -> None:
         _ask(body, one)
     code.jump(again)
     code.label(around.after)
+
+
+def _steady_rounds(body: Body, one: Loop, after: str) -> None:
+    """The first round with counters of its own, the others without; then they are taken as often as there were rounds."""
+    code, counters, many = body.code, body.counters, body.code.room("i64")
+    assert counters is not None
+    own = {number_: code.room("i64") for number_ in counters.places}
+    for room in (*own.values(), many):
+        code.store(number("i64", 0), room)
+    done = code.fresh("done")
+    body.loops.append(Around(done, code.fresh("update"), False, id(one)))
+    for counted in (replace(counters, places=own, once=True), None):
+        body.counters = counted
+        again = code.fresh("again")
+        code.label(again)
+        _ask(body, one)
+        code.store(code.binary("add", code.load("i64", many), number("i64", 1)), many)
+        _round(body, one)
+        body.count((id(one), "update"))
+        written(body, one.update)
+        if counted is None:
+            code.jump(again)
+    body.loops.pop()
+    body.counters = counters
+    code.label(done)
+    for number_, room in own.items():
+        place, all_ = counters.places[number_], code.binary("mul", code.load("i64", room), code.load("i64", many))
+        code.store(code.binary("add", code.load("i64", place), all_), place)
+    code.label(after)
 
 
 def _ask(body: Body, one: Loop) -> None:

@@ -1,6 +1,7 @@
 """What code with counters counts and looks for, and where it keeps that: in words behind the status of a call.
 
-    counters of regions · pointers to who was at each element · pointers to which elements have a value · records, and words for them
+    counters of regions · pointers to who was at each element, shifts and numbers of marks, distances · pointers to which elements have a
+    value · records, and words for them
 
 Some stretches of neighbouring instances are run one by one, with the elements they look at recorded: how far neighbours are apart is told
 by these. All instances are run once, whichever way.
@@ -16,6 +17,7 @@ from laminar.kernels.analyse.assigned import Assigned
 from laminar.kernels.analyse.facts import Facts
 from laminar.kernels.compile.assembly import Code, Word, number
 from laminar.kernels.compile.body import Counters
+from laminar.kernels.compile.marks import UNKNOWN, Marked, counted_bits, overlap
 from laminar.kernels.compile.regions import Regions
 from laminar.kernels.compile.side_by_side import SideBySide
 from laminar.kernels.emulate.accesses import STRIDES
@@ -42,8 +44,8 @@ from laminar.kernels.language.tree import (
 )
 
 Sort: TypeAlias = Literal["once", "few", "owner"]
-"""Of what is kept of an element: that somebody was there, a byte, if nobody comes twice; what for, a byte, if an instance knows itself
-where it has been; or who, and what for, a word (shadows.py)."""
+"""Of what is kept of an element: that somebody was there, a bit, if nobody comes twice (marks.py); what for, a byte, if an instance knows
+itself where it has been; or who, and what for, a word (shadows.py)."""
 
 STATUS: Final = 40  # bytes
 FEW: Final = 4  # places that an instance compares with where it has been
@@ -103,9 +105,11 @@ class Watch:
         """Where the counters begin, the pointers of each kind, and where each other word is."""
         counters = STATUS // 8
         races = counters + len(self.regions.numbers)
-        filled = races + len(self.races)
-        own = filled + len(self.empty)
-        return {"counters": counters, "races": races, "filled": filled}.get(name, own + (OWN_WORDS.index(name) if name in OWN_WORDS else 0))
+        many, distances = len(self.races), sum(len(one.apart) for one in self.beside.values())
+        filled = races + 3 * many + distances
+        known = {"counters": counters, "races": races, "shifts": races + many, "made": races + 2 * many, "apart": races + 3 * many}
+        known["filled"] = filled
+        return known.get(name, filled + len(self.empty) + (OWN_WORDS.index(name) if name in OWN_WORDS else 0))
 
     @property
     def record(self) -> int:
@@ -120,15 +124,43 @@ class Watch:
         places = {one: code.room("i64") for one in self.regions.numbers.values() if one not in self.regions.sums}
         for place in places.values():
             code.store(number("i64", 0), place)
-        races = {one: (sort, code.load("ptr", self.place(code, status, "races", at))) for at, (one, sort) in enumerate(self.races.items())}
+        races = {one: self._watched(code, status, at, sort) for at, (one, sort) in enumerate(self.races.items())}
         filled = {one: code.load("ptr", self.place(code, status, "filled", at)) for at, one in enumerate(self.empty)}
         records = code.load("ptr", self.place(code, status, "base")) if recorded else None
         return Counters(self.regions, places, races, self.quiet, filled, self.unsure, self.rounds, present, records, self.record)
 
+    def _watched(self, code: Code, status: Word, at: int, sort: Sort) -> Marked | tuple[Literal["few", "owner"], Word]:
+        place = code.load("ptr", self.place(code, status, "races", at))
+        if sort != "once":
+            return sort, place
+        made = Marked(place, code.load("i64", self.place(code, status, "shifts", at)), code.room("i64"))
+        code.store(number("i64", 0), made.made)
+        return made
+
     def flush(self, code: Code, status: Word, counters: Counters) -> None:
-        for number_, one in counters.places.items():
-            place = self.place(code, status, "counters", number_)
+        kept = [(self.place(code, status, "counters", number_), one) for number_, one in counters.places.items()]
+        marked = enumerate(counters.races.values())
+        kept += [(self.place(code, status, "made", at), one.made) for at, one in marked if isinstance(one, Marked)]
+        for place, one in kept:
             code.store(code.binary("add", code.load("i64", place), code.load("i64", one)), place)
+
+    def met(self, code: Code, status: Word) -> Word:
+        """At the end: has an element been marked twice, or are two marks as far apart as accesses that one of them stands for?"""
+        found, distances = number("i1", 0), 0
+        for at, (array, sort) in enumerate(self.races.items()):
+            if sort != "once":
+                continue
+            place = code.load("ptr", self.place(code, status, "races", at))
+            shift, made = (code.load("i64", self.place(code, status, name, at)) for name in ("shifts", "made"))
+            found = code.binary("or", code.compare("ne", counted_bits(code, place, shift), made), found)
+            for _ in self.beside[array].apart if array in self.beside else ():
+                distance = code.load("i64", self.place(code, status, "apart", distances))
+                distances += 1
+                met = overlap(code, place, shift, code.intrinsic("smax", distance, number("i64", 0)))
+                met = code.select(code.compare("ne", distance, number("i64", 0)), met, number("i1", 0))
+                met = code.select(code.compare("eq", distance, number("i64", UNKNOWN)), number("i1", 1), met)
+                found = code.binary("or", met, found)
+        return found
 
 
 def _written(kernel: Kernel) -> tuple[Object, ...]:

@@ -11,7 +11,7 @@ from pycparser import c_ast
 from laminar.kernels.language.declarations import array_shape, check_plain, is_fixed
 from laminar.kernels.language.expressions import element, value_of
 from laminar.kernels.language.fold import folded
-from laminar.kernels.language.intrinsics import ALLOCATE, ATOMICS, INTRINSICS, OUTSIDE, TESTS
+from laminar.kernels.language.intrinsics import ALLOCATE, ATOMICS, ELSEWHERE, INTRINSICS, OUTSIDE, TESTS
 from laminar.kernels.language.names import Body, Bound, Names, Out
 from laminar.kernels.language.parse import place
 from laminar.kernels.language.statements import check_written, lowered
@@ -59,6 +59,8 @@ def _unknown(names: Names, at: At, name: str) -> NoReturn:
         names.text.fail("K09", at, f"`{name}` depends on more than its arguments, or does more than give a value", OUTSIDE[name])
     if name == "kernel":
         names.text.fail("K06", at, "the kernel calls itself", "a loop")
+    if name in ELSEWHERE:
+        names.text.fail("K18", at, f"there is no function `{name}`", ELSEWHERE[name])
     near = difflib.get_close_matches(name, [*names.body.functions, *INTRINSICS, *ATOMICS, "barrier", *TESTS], 1, 0.7)
     names.text.fail("K18", at, f"there is no function `{name}`", f"`{near[0]}`" if near else "define it in the file, before the kernel")
 

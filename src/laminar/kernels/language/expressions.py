@@ -10,7 +10,7 @@ from typing import cast as as_type
 from pycparser import c_ast
 
 from laminar.kernels.language.fold import exact, folded
-from laminar.kernels.language.intrinsics import CONSTANTS
+from laminar.kernels.language.intrinsics import CONSTANTS, ELSEWHERE
 from laminar.kernels.language.names import Names, Out
 from laminar.kernels.language.parse import parse_expression, place, spoken
 from laminar.kernels.language.tree import (
@@ -76,6 +76,8 @@ def _value(names: Names, node: c_ast.Node, out: Out) -> Expression:
             names.text.fail("K10", at, "an assignment within an expression", "make it a statement of its own, before this one")
         case c_ast.ExprList():
             names.text.fail("K10", at, "a comma between expressions", "statements of their own")
+        case c_ast.StructRef(name=c_ast.ID(name=word)) if word in ELSEWHERE and names.find(word) is None:
+            names.text.fail("K11", at, f"`{word}` is not declared", ELSEWHERE[word])
         case c_ast.StructRef():
             names.text.fail("K03", at, "members of a struct are not supported", "a variable for each member")
     return names.text.fail("K01", at, f"{spoken(node)} is not supported here", "an expression of numbers and variables")
@@ -186,6 +188,8 @@ def element(names: Names, node: c_ast.ArrayRef, out: Out) -> tuple[Object, tuple
     while isinstance(base, c_ast.ArrayRef):
         subscripts.append(base.subscript)
         base = base.name
+    if isinstance(base, (c_ast.Constant, c_ast.CompoundLiteral)):
+        value_of(names, base, out)
     if not isinstance(base, c_ast.ID):
         names.text.fail("K04", at, "an index of something that is no array", "the name of an array")
     bound = names.find(base.name)

@@ -92,6 +92,13 @@ OUTSIDE: Final[dict[str, str]] = {
     **dict.fromkeys(("memcpy", "memmove"), "a loop: `for (int k = 0; k < n; k++) to[k] = from[k];`"),
     "memset": "a loop: `for (int k = 0; k < n; k++) to[k] = 0;`; outputs start as zeros",
     **dict.fromkeys(("exit", "abort"), "`return;`"),
+    "assert": "leave it out; `laminar kernel run` looks at bounds, values and divisors",
     **dict.fromkeys(("time", "clock", "scanf", "getchar"), "a parameter of the kernel"),
 }
 """Functions of C that do something else than give a value of their arguments, and what to write instead."""
+ELSEWHERE: Final[dict[str, str]] = {
+    **dict.fromkeys(("get_global_id", "get_local_id", "get_group_id", "threadIdx", "blockIdx"), "the first parameter of the kernel"),
+    **dict.fromkeys(("get_global_size", "get_local_size", "get_num_groups", "blockDim", "gridDim"), "the second parameter of the kernel"),
+    **dict.fromkeys(("__syncthreads", "work_group_barrier"), "`barrier()`"),
+}
+"""Words of CUDA and OpenCL, and what kernels have for them."""

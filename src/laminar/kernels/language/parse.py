@@ -16,6 +16,7 @@ _PLACE: Final = re.compile(r":(\d+):(\d+): (.*)$", re.DOTALL)
 
 DEEP: Final = 64  # brackets that the parser can take
 _OWN: Final = re.compile(r"\b(__\w+)\s*\(?\s*$")
+_ATTRIBUTE: Final = re.compile(r"\b(__\w+)\s*\(\(.*?\)\)\s*$")
 _LAST_WORD: Final = re.compile(r"(?:^|[;{}(,])\s*(?:(?:const|static|inline)\s+)*([A-Za-z_]\w*)\s*$")  # where a type may stand
 _CAST: Final = re.compile(r"\(\s*(\w+_t|_Float\w+)\s*\)\s*$")
 _DECLARED: Final = re.compile(r"\s*(?:(?:const|static|inline|in|out|inout|shared|local)\s+)*([A-Za-z_]\w*)\s+[A-Za-z_]\w*\s*[\[(;,=)]")
@@ -124,6 +125,9 @@ def _fail_by_name(text: Text, at: At, what: str) -> None:
     line = lines[at.line - 1] if at.line <= len(lines) else ""
     token = _NAME.match(line, at.column - 1)
     _fail_by_language(text, at, line)
+    if attribute := _ATTRIBUTE.search(lines[at.line - 1][: at.column - 1] if line else ""):
+        here = At(at.line, attribute.start() + 1)
+        text.fail("K01", here, f"`{attribute[1]}` is a compiler's own word, and not supported", "take it out")
     if own := _OWN.search(before) or _OWN.search(before + (token[0] if token else "")):
         text.fail("K01", at, f"`{own[1]}` is a compiler's own word, and not supported", "take it out")
     if what == "before: {" and _HEAD.search(before):
