@@ -27,11 +27,15 @@ class Known(Protocol):
     def packing(self, how: AnyCompression) -> Packing:
         """The gradient of the whole model, made small."""
 
-    def cost(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> ModelCost:
-        """L012 for rules that the model does not allow."""
+    def cost(
+        self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int, threads: int = 1
+    ) -> ModelCost:
+        """By workers of so many threads each. L012 for rules that the model does not allow."""
 
-    def check(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> None:
+    def check(
+        self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int, threads: int = 1
+    ) -> None:
         """Hold the cost of these rules against a worker that has all of them at once; from then on it is that worker's."""
 
-    def stages(self, how: Pipeline | Branches, batch: int) -> StagesCost:
+    def stages(self, how: Pipeline | Branches, batch: int, threads: int = 1) -> StagesCost:
         """L012 for what the model does not allow."""

@@ -176,7 +176,7 @@ class Search:
             if how.depth != how.lanes or max(speeds) < 1.1 * min(speeds) or self._budget.over:
                 continue
             try:
-                cut = cut_by_speed(module_costs(known.cost({}, {}, {}, batch)), speeds)
+                cut = cut_by_speed(module_costs(known.cost({}, {}, {}, batch, self._pricer.threads(how.workers))), speeds)
             except OutOfTime:
                 break
             if cut and "" not in cut:
@@ -195,7 +195,8 @@ class Search:
                 name for name in self._space.dimensions if name in ("hidden", "channels", "height", "width", "length", "heads", "vocab")
             ]
             choices = choices_for(how, self._groups, names)
-            walk = MeshWalk(self._pricer.known, self._pricer.places(how), how, choices, batch)
+            threads = self._pricer.threads(how.workers)
+            walk = MeshWalk(self._pricer.known, self._pricer.places(how), how, choices, batch, threads)
             part, size = self._budget.part(FOR_MODULES / (len(meshes) - number)), size_of(choices.options)
 
             def spent(walk: MeshWalk = walk, part: Budget = part, size: int = size) -> float:
@@ -214,7 +215,7 @@ class Search:
             self.found.walked.append(Walked(dict(how.mesh), dict(how.split), best.evaluated, best.space, gain, whole))
             if chosen != how and gain > 1.0:
                 with contextlib.suppress(OutOfTime):
-                    self._pricer.known.check(chosen.mesh, chosen.split, chosen.module, batch)
+                    self._pricer.known.check(chosen.mesh, chosen.split, chosen.module, batch, threads)
                 self._price(chosen, batch)
 
     def _other_batches(self) -> None:

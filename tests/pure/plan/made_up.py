@@ -62,6 +62,7 @@ class MadeUp:
     machine_facts: MachineFacts = field(default_factory=facts)
     job_facts: dict[str, Any] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
+    threads: list[int] = field(default_factory=list)  # that costs were asked for
 
     def job(self) -> JobFacts:
         weights = self.width * self.width * len(self.modules)
@@ -103,8 +104,16 @@ class MadeUp:
             else Packing(sent, 1e-9 * size, 4e-10 * size)
         )
 
-    def cost(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> ModelCost:
+    def _row(self, threads: int) -> float:
+        """Threads help as they do in whole passes."""
+        self.threads.append(threads)
+        return self.row / threads**0.7
+
+    def cost(
+        self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int, threads: int = 1
+    ) -> ModelCost:
         self.asked.append((dict(mesh), dict(split), {path: dict(table) for path, table in module.items()}))
+        row = self._row(threads)
         found = []
         trained = 0
         gradients = []
@@ -114,7 +123,7 @@ class MadeUp:
             if len(set(table.values())) < len(table):
                 raise LaminarError("L012", "two dimensions on one axis", hint="another axis")
             own = rows // parts.get("batch", 1) or 1
-            seconds = own * self.row / parts.get("hidden", 1)
+            seconds = own * row / parts.get("hidden", 1)
             size = 4 * own * self.width
             after = (Exchange("sum", table["hidden"], size),) if "hidden" in table else ()
             kept = size
@@ -124,17 +133,19 @@ class MadeUp:
             found.append(OperatorCost(f"{name}.mm", name, (i - 1,) if i else (), seconds, seconds, seconds, (), after, after, kept, size))
         return ModelCost(rows, tuple(found), tuple(gradients), trained)
 
-    def check(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> None:
+    def check(
+        self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int, threads: int = 1
+    ) -> None:
         """Nothing was measured."""
 
-    def stages(self, how: Pipeline | Branches, batch: int) -> StagesCost:
+    def stages(self, how: Pipeline | Branches, batch: int, threads: int = 1) -> StagesCost:
         lanes = how.lanes
         depth = how.depth if isinstance(how, Pipeline) else lanes
         if depth > len(self.modules):
             raise LaminarError("L012", f"the model cannot be cut into {depth} stages", hint="fewer")
         batches = how.batches(batch // how.parts) if isinstance(how, Pipeline) else 1
         rows = max(1, batch // (batches * how.parts))
-        each = len(self.modules) / depth * rows * self.row
+        each = len(self.modules) / depth * rows * self._row(threads)
         size = 4 * rows * self.width
         stages = []
         for number in range(depth):
