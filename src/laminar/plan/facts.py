@@ -34,6 +34,7 @@ class OperatorCost:
     back: tuple[Exchange, ...] = ()  # of the backward pass
     kept: int = 0  # bytes of its result that stay until its backward pass
     given: int = 0  # bytes of its result
+    trained: tuple[int, ...] = ()  # numbers of the trained tensors whose gradients it gives, where that is known
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,10 @@ class Known(Protocol):
     def whole(self, rows: int, how: How = "module", threads: int = 1) -> Pass:
         """A pass of so many rows through the model, there and back; as it is, or operator by operator as workers of a mesh run it."""
 
+    def parts(self, rows: int, threads: int = 1) -> ModelCost | None:
+        """The same pass module by module in the order of calls, together as long, of a model that cannot be traced. None: of another one,
+        or where it is not known (yet)."""
+
     def packing(self, how: AnyCompression) -> Packing:
         """The gradient of the whole model, made small."""
 

@@ -48,6 +48,7 @@ class Inside:
     branches: int = 1
     modules: Mapping[str, Collection[str]] = field(default_factory=dict)  # with the dimensions that they have
     kinds: Mapping[str, str] = field(default_factory=dict)  # of modules
+    by_modules: bool = False  # it cannot be traced, so passes are known by its modules
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,19 @@ class Search:
         inside = self._look()
         self._groups = groups_of(inside.modules, inside.kinds)
         self._space = dataclasses.replace(self._space, dimensions=inside.dimensions, branches=inside.branches)
+        if inside.by_modules:
+            self._price_again()
+
+    def _price_again(self) -> None:
+        """What was priced before it was known of which parts a pass consists; but for those that make no steps at once."""
+        before, self.found.plans = self.found.plans, []
+        for number, plan in enumerate(before):
+            self._tell("plans by modules", number, len(before))
+            try:
+                again = self._pricer.price(plan.strategy, plan.batch) if plan.ran or plan.drawn else plan
+            except OutOfTime:
+                again = plan
+            (self.found.refused if isinstance(again, Refused) else self.found.plans).append(again)  # type: ignore[arg-type]
 
     def _price_all(self, what: str, ways: Iterable[AnyStrategy], batch: int) -> None:
         some = list(ways)

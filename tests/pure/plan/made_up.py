@@ -92,6 +92,19 @@ class MadeUp:
         each = rows * self.row * more * len(self.modules) / threads**0.7
         return Pass(rows, each, 2 * each)
 
+    def parts(self, rows: int, threads: int = 1) -> ModelCost | None:
+        """Where it cannot be traced: each module, and a tenth of the pass between them."""
+        if self.untraceable is None:
+            return None
+        whole, count = self.whole(rows, "module", threads), len(self.modules)
+        there, back, kept = 0.9 * whole.forward / count, 0.9 * whole.backward / count, 4 * rows * self.width
+        found = [
+            OperatorCost(name, name, (i - 1,) if i else (), there, back, 0.0, kept=kept, trained=(i,))
+            for i, name in enumerate(self.modules)
+        ]
+        rest = OperatorCost("between modules", "", (count - 1,), 0.1 * whole.forward, 0.1 * whole.backward, 0.0)
+        return ModelCost(rows, (*found, rest))
+
     def packing(self, how: AnyCompression) -> Packing:
         size = 4 * self.job().parameters
         share = {"none": 1.0, "fp16": 0.5, "int8": 0.26, "topk": 0.01, "dgc": 0.001, "powersgd": 0.02}[how.kind]

@@ -36,7 +36,7 @@ from laminar.plan.facts import JobFacts, MachineFacts, ModelCost, Packing, Pass,
 from laminar.plan.known import How
 from laminar.plan.our_code import our_code
 from laminar.plan.profile.busy import Quiet
-from laminar.plan.profile.by_modules import cost_by_modules, module_times
+from laminar.plan.profile.by_modules import ByModules
 from laminar.plan.profile.job_facts import gradient_noise, job_facts, signature
 from laminar.plan.profile.kept import Kept
 from laminar.plan.profile.links import links_known, machine_facts
@@ -163,9 +163,8 @@ class Profile:
         if not self.looked_into:
             found.append("there was no time to look into the model: nothing that splits or cuts it was priced; a larger budget gives it")
         elif self.untraceable is not None:
-            found.append(
-                f"{self.untraceable}; so it is known by its modules, what is between them is one piece, and no plan splits or cuts it"
-            )
+            lost = "no plan splits its operators (mesh), cuts it (pipeline) or shares out its branches"
+            found.append(f"{self.untraceable}; {self._modules.told()}; what is lost: {lost}")
         elif odd := list(self._operators.odd):
             found.append(
                 f"{len(odd)} operators do not work by themselves, and are taken for copies of what they give: {', '.join(odd[:3])}"
@@ -310,7 +309,7 @@ class Profile:
         if self.untraceable is not None:
             if wanted.mesh or wanted.split or wanted.modules:
                 self._refuse_whole()
-            return self._by_modules(rows, threads)
+            return self._modules.cost(rows, threads, self.whole(rows, threads=threads))
         scale = (None if staged else self._checked.get((_named(wanted), threads))) or self.scale(rows, threads, staged=staged)
         split = bool(wanted.split or wanted.modules or wanted.mesh)
         placed = self._traced.placed(wanted)[0] if split else None
@@ -334,10 +333,18 @@ class Profile:
             self._uncalibrated[rows, threads] = self._operators.cost(self.flow().placed, rows, threads=threads)
         return self._uncalibrated[rows, threads]
 
-    def _by_modules(self, rows: int, threads: int) -> ModelCost:
-        key = {"what": "modules", "job": self._about, "rows": rows}
-        times = self.meter.one("modules", key, lambda: module_times(self._job, rows, self.meter.effort), threads=threads)
-        return cost_by_modules(self._job, rows, times, self.whole(rows, threads=threads))
+    @cached_property
+    def _modules(self) -> ByModules:
+        return ByModules(self._job, self.meter)
+
+    def parts(self, rows: int, threads: int = 1) -> ModelCost | None:
+        """By modules, where it is known by now that the model cannot be traced, and as long as there is time."""
+        if not self.looked_into or self.untraceable is None:
+            return None
+        try:
+            return self._modules.cost(rows, threads, self.whole(rows, threads=threads))
+        except OutOfTime:
+            return None
 
     def _refuse_whole(self) -> None:
         if self.untraceable is not None:

@@ -161,7 +161,7 @@ def _look(job: Job, profile: Profile, budget: Budget) -> Inside:
     """Into the model. A trace cannot be broken off, so it is not begun where there is too little time for it."""
     if budget.left < TRACED * sum(1 for _ in job.model.modules()):
         raise OutOfTime
-    return Inside(profile.dimensions(), profile.branches(), profile.modules(), profile.kinds())
+    return Inside(profile.dimensions(), profile.branches(), profile.modules(), profile.kinds(), by_modules=profile.untraceable is not None)
 
 
 def refuse_hopeless(job: Job, machine: Machine) -> None:
