@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from laminar.plan.facts import JobFacts, MachineFacts, ModelCost, Packing, Pass, StagesCost
 from laminar.train.compression import AnyCompression
 from laminar.train.splitting import Branches, Pipeline
 
 How = Literal["module", "program"]
+# Errors of measuring itself (processes that died, a machine that is busy): they say nothing of what was to be measured.
+NOT_MEASURED: Final = ("L608", "L609")
 
 
 class Known(Protocol):

@@ -15,7 +15,7 @@ from laminar.core.figures import more_than
 from laminar.parallel.threads import threads_each
 from laminar.plan.correction import NONE, Correction
 from laminar.plan.desktops import GridPrice
-from laminar.plan.known import Known
+from laminar.plan.known import NOT_MEASURED, Known
 from laminar.plan.machine import Machine
 from laminar.plan.places import Places
 from laminar.plan.plan import Plan
@@ -82,11 +82,14 @@ class Pricer:
         return there if self._threads else min(there, self.known.machine(workers).cores)
 
     def price(self, how: AnyStrategy, batch: int) -> Plan | Refused:
+        """L608 and L609 where what it needs cannot be measured now, which is no fault of the plan."""
         self.priced += 1
         places = self.places(how)
         try:
             made = self._step(how, places, batch)
         except LaminarError as error:
+            if error.code in NOT_MEASURED:
+                raise
             return Refused(how, error.message)
         return self.plan(how, made, batch, places)
 

@@ -16,7 +16,7 @@ from laminar.plan.anneal import State
 from laminar.plan.budget import OutOfTime
 from laminar.plan.delta import Simulation
 from laminar.plan.facts import ModelCost
-from laminar.plan.known import Known
+from laminar.plan.known import NOT_MEASURED, Known
 from laminar.plan.places import Places
 from laminar.plan.price_mesh import configs_of, maker_for, without_use
 from laminar.train.splitting import Mesh
@@ -111,7 +111,9 @@ class MeshWalk:
             try:
                 cost = self._known.cost(how.mesh, how.split, how.module, self._batch, self._threads)
                 self._costs[state] = None if without_use(how.mesh, cost) else cost  # a table that a module keeps need not split it
-            except (LaminarError, OutOfTime):  # it cannot be; or it would have to be measured first
+            except (LaminarError, OutOfTime) as error:  # it cannot be; or it would have to be measured first
+                if isinstance(error, LaminarError) and error.code in NOT_MEASURED:
+                    raise
                 self._costs[state] = None
         return self._costs[state]
 
