@@ -6,6 +6,7 @@
     split/       workers that have parts of the model's tensors each
     stages/      workers that have different operators of the model: a pipeline, branches
     team_chief.py, team_member.py  the processes of those that wait for each other at every step: sync, split, stages
+    threads.py   how many threads each process has
     evaluation/  a process that tests epochs while others train
     crew.py      processes of this machine: started, listened to, ended; spare.py: started before it is known what for
     nursery.py   forks processes that have loaded torch already; forked.py: those, for whoever asked

@@ -7,7 +7,6 @@ other at every step: sync/, split/.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import shutil
 import signal
@@ -25,6 +24,7 @@ from laminar.core.figures import many
 from laminar.parallel.crew import CALLED_OFF, GRACE, Crew, Member, Said, Staff
 from laminar.parallel.evaluation.hire import ROLE, Hire
 from laminar.parallel.sync.links import Link
+from laminar.parallel.threads import threads_each
 from laminar.parallel.wire.addresses import lines_folder
 from laminar.stack.open_job import Description
 from laminar.train import checkpoint
@@ -139,7 +139,7 @@ class _Attempt:
 
     def __init__(self, job: Job, ways: Ways, size: int, description: Description, emit: Emit, staff: Staff | None, notes: _Notes) -> None:
         self._job, self._ways, self._size, self._emit, self._staff, self._notes = job, ways, size, emit, staff, notes
-        self._threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // size)
+        self._threads = threads_each(job.recipe.threads, size)
         self._told = description.to_json()
         self._lost: dict[Member, str] = {}  # who, and how it ended
         self._late: set[Member] = set()  # who was ended because somebody was lost

@@ -8,6 +8,7 @@ Read in this order:
     tasks.py, simulate.py         a step as tasks that hold resources, on the clock; delta.py with links.py: the same after an edit, without
                                   beginning anew; memory.py, critical.py: what a timeline tells
     price.py                      the door to what strategies take: price_sync.py, price_mesh.py, price_stages.py, price_apart.py
+    passes.py                     a whole pass of one worker as tasks, by modules where a model cannot be traced
     apart.py                      the pace of those that do not march in step, simulated with seeds
     desktops.py                   a grid as part of a machine, and what is asked of whoever prices it (grid/pricing, which stands above)
     steps_needed.py               samples to a target, by batch, staleness and period of averages

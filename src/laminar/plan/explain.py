@@ -12,6 +12,7 @@ from laminar.plan.plan import WORDS, Plan
 from laminar.plan.price import Pricer, Refused
 
 COMPUTED: Final = ("load", "forward", "backward", "inputs", "weights", "optimizer", "computing")  # what a worker does by itself
+PLAINLY: Final = {"forward": "forward", "backward": "backward", "load": "gather", "optimizer": "optimizer", "pack": "pack"}  # names
 CORRECTED: Final = "what earlier runs took beside that"  # a step as it is told is that of the simulation, corrected by the ledger
 STARTS: Final = 0.1  # of the time to the target, from which on it is said how long workers take to begin
 
@@ -90,7 +91,8 @@ def path(plan: Plan, most: int = 8) -> list[tuple[str, float]]:
         return [*((WORDS.get(kind, kind), spent) for kind, spent in plan.spent.items()), *behind]
     found: dict[str, float] = {}
     for ran in critical_path(simulate(one.task for one in plan.ran)):
-        name = f"{WORDS.get(ran.task.kind, ran.task.kind)}: {ran.task.name}" if ran.task.name else WORDS.get(ran.task.kind, ran.task.kind)
+        word = WORDS.get(ran.task.kind, ran.task.kind)
+        name = f"{word}: {ran.task.name}" if ran.task.name and ran.task.name != PLAINLY.get(ran.task.kind) else word
         found[name] = found.get(name, 0.0) + ran.end - ran.begin
     return [*sorted(found.items(), key=lambda one: -one[1])[:most], *behind]
 
@@ -131,7 +133,7 @@ def turning_points(pricers: Sequence[tuple[str, Pricer]], plans: Sequence[Plan],
     for what, pricer in pricers:
         try:
             again = [one for plan in chosen if not isinstance(one := pricer.price(plan.strategy, plan.batch), Refused)]
-        except OutOfTime:
+        except (OutOfTime, LaminarError):
             continue
         if not again:
             continue

@@ -34,6 +34,7 @@ class OperatorCost:
     back: tuple[Exchange, ...] = ()  # of the backward pass
     kept: int = 0  # bytes of its result that stay until its backward pass
     given: int = 0  # bytes of its result
+    trained: tuple[int, ...] = ()  # numbers of the trained tensors whose gradients it gives, where that is known
 
 
 @dataclass(frozen=True)
@@ -163,9 +164,10 @@ class MachineFacts:
     process_bytes: int = 300_000_000  # of a worker that has loaded everything and has no model yet
 
     def crowded(self, processes: int) -> float:
-        """How much longer it takes where so many processes compute on this machine's cores."""
+        """How much longer it takes where so many processes compute, each on a core of its own; of more than could be measured, as of the
+        most that were."""
         some = max((count for count in self.crowd if count <= processes), default=0)
-        return self.crowd.get(some, 1.0) * max(1.0, processes / self.cores)
+        return self.crowd.get(some, 1.0)
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ class KeptPlan(msgspec.Struct, frozen=True, kw_only=True):
     strategy: dict[str, Any]
     workers: int
     batch: int
+    threads: int = 1  # of each worker
     step_seconds: float
     seconds_to_target: float
     steps: float

@@ -1,6 +1,7 @@
 """Places: which worker runs on which core of which node, and what it costs there to compute and to hand something over. No torch here.
 
-Cores and network cards are numbered as resources of tasks. Workers of a node that has fewer cores than workers share them.
+Cores and network cards are numbered as resources of tasks. Workers of a node that has fewer cores than workers share them. One with
+several threads stands for its first core; where there are not cores enough for the threads of all, workers take turns.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ LARGEST: Final = {1: 0.0, 2: 0.564, 4: 1.029, 8: 1.424, 16: 1.766, 32: 2.070, 64
 
 @final
 class Places:
-    def __init__(self, machine: Machine, facts: MachineFacts, workers: int) -> None:
-        self.machine, self.facts, self.workers = machine, facts, workers
+    def __init__(self, machine: Machine, facts: MachineFacts, workers: int, threads: int = 1) -> None:
+        """`threads`: of each worker."""
+        self.machine, self.facts, self.workers, self._threads = machine, facts, workers, threads
         self.node = list(machine.places(workers))
         self._first = [0]
         for node in machine.nodes:
@@ -33,9 +35,17 @@ class Places:
         taken: Counter[int] = Counter()
         self._core: list[int] = []
         for node_ in self.node:
-            self._core.append(self._first[node_] + taken[node_] % machine.nodes[node_].cores)
+            self._core.append(self._first[node_] + taken[node_] % self._at_once(node_))
             taken[node_] += 1
         self._on = taken
+
+    def _at_once(self, node: int) -> int:
+        """Workers that compute on a node without waiting for others."""
+        return max(1, self.machine.nodes[node].cores // self._threads)
+
+    def room(self, node: int) -> int:
+        """Pieces of work that go on at once there: as many as cores, unless workers with several threads each want more than those."""
+        return self.machine.nodes[node].cores if self._on[node] <= self._at_once(node) else self._at_once(node)
 
     @property
     def one_node(self) -> bool:
@@ -64,7 +74,7 @@ class Places:
     def slow(self, worker: int) -> float:
         """How much longer a worker computes than one alone on the machine that was measured."""
         node = self.node[worker]
-        together = min(self._on[node], self.machine.nodes[node].cores)  # others wait for the core, which tasks do by themselves
+        together = min(self._on[node], self._at_once(node))  # others wait for the core, which tasks do by themselves
         return self.facts.crowded(together) / self.machine.nodes[node].speed
 
     def last_of(self, members: int) -> float:

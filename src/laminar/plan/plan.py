@@ -43,6 +43,7 @@ class Plan:
     steps: float  # batches to the target
     memory_bytes: int  # of the worker that has most
     bytes_per_step: int  # of all workers together, for a batch
+    threads: int = 1  # of each worker, as the executor would have it; on a grid that is up to each desktop
     staleness: float = 0.0  # steps that a gradient is old when it is used, on average
     idle: float = 0.0  # share of the workers' time
     same_result: bool = True  # as one process
@@ -84,6 +85,7 @@ class Plan:
             "strategy": written(self.strategy),
             "workers": self.workers,
             "batch": self.batch,
+            "threads": self.threads,
             "step_seconds": self.step_seconds,
             "seconds_to_target": self.seconds_to_target,
             "steps": self.steps,

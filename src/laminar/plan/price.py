@@ -12,9 +12,10 @@ from typing import final
 
 from laminar.core.errors import LaminarError
 from laminar.core.figures import more_than
+from laminar.parallel.threads import threads_each
 from laminar.plan.correction import NONE, Correction
 from laminar.plan.desktops import GridPrice
-from laminar.plan.known import Known
+from laminar.plan.known import NOT_MEASURED, Known
 from laminar.plan.machine import Machine
 from laminar.plan.places import Places
 from laminar.plan.plan import Plan
@@ -72,18 +73,23 @@ class Pricer:
     def places(self, how: AnyStrategy) -> Places:
         """Workers of a grid have none here."""
         workers = 1 if isinstance(how, Grid) else how.workers
-        return Places(self.machine, self.known.machine(workers), workers)
+        return Places(self.machine, self.known.machine(workers), workers, self.threads(workers))
 
     def threads(self, workers: int) -> int:
-        """That each of so many processes has; no more than there are cores where passes are measured: beyond those they only get slower."""
-        return self._threads or max(1, min(self.machine.nodes[0].cores // workers, self.known.machine(workers).cores))
+        """That the executor gives each of so many processes; no more than there are cores where passes are measured: beyond those they
+        only get slower. The chief, whose cores are shared out, is on the first node."""
+        there = threads_each(self._threads, workers, self.machine.nodes[0].cores)
+        return there if self._threads else min(there, self.known.machine(workers).cores)
 
     def price(self, how: AnyStrategy, batch: int) -> Plan | Refused:
+        """L608 and L609 where what it needs cannot be measured now, which is no fault of the plan."""
         self.priced += 1
         places = self.places(how)
         try:
             made = self._step(how, places, batch)
         except LaminarError as error:
+            if error.code in NOT_MEASURED:
+                raise
             return Refused(how, error.message)
         return self.plan(how, made, batch, places)
 
@@ -107,9 +113,9 @@ class Pricer:
             case Quorum():
                 return quorum(self.known, places, how, batch, threads)
             case Mesh():
-                return mesh_step(self.known, places, how, batch)
+                return mesh_step(self.known, places, how, batch, threads)
             case Pipeline() | Branches():
-                return stages_step(self.known, places, how, batch)
+                return stages_step(self.known, places, how, batch, threads)
 
     def plan(self, how: AnyStrategy, made: Step | Paced, batch: int, places: Places) -> Plan | Refused:
         ran: tuple[Ran, ...] = ()
@@ -135,6 +141,7 @@ class Pricer:
             steps=job.epochs * job.samples / batch * factor,
             memory_bytes=memory,
             bytes_per_step=sent,
+            threads=self.threads(1 if isinstance(how, Grid) else how.workers),
             staleness=staleness,
             idle=idle,
             same_result=how.key_fields() is None and batch == self._base,

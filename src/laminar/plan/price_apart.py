@@ -78,7 +78,7 @@ def _scene(
     spread = max(facts.spread, machine.stragglers.spread)
     scene = Scene(
         workers=tuple(Worker(each(worker), number[places.node[worker]]) for worker in range(how.workers)),
-        cores=tuple(machine.nodes[node].cores for node in used),
+        cores=tuple(places.room(node) for node in used),
         push=math.ceil(sent / shards),
         parameters=math.ceil(size / shards),
         push_seconds=facts.wire(sent / shards) + (packing.encode + packing.decode) / shards,

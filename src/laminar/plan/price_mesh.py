@@ -159,8 +159,8 @@ def maker_for(known: Known, places: Places, how: Mesh, cost: ModelCost, batch: i
     return MeshMaker(places, how.mesh, how.link, [one.needs for one in cost.operators], rest)
 
 
-def mesh_step(known: Known, places: Places, how: Mesh, batch: int) -> Step:
-    cost = known.cost(how.mesh, how.split, how.module, batch)
+def mesh_step(known: Known, places: Places, how: Mesh, batch: int, threads: int) -> Step:
+    cost = known.cost(how.mesh, how.split, how.module, batch, threads)
     if idle := without_use(how.mesh, cost):
         said = f"nothing of the model is split along '{idle[0]}': all {how.mesh[idle[0]]} workers there would do the same"
         raise LaminarError("L012", said, hint="a mesh without it, or other rules in split")

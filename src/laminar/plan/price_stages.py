@@ -23,8 +23,8 @@ KINDS: Final[dict[str, int]] = {"forward": 0, "backward": 1, "inputs": 1, "weigh
 SENT, ADDED, STEP = range(3, 6)  # what other tasks there are
 
 
-def stages_step(known: Known, places: Places, how: Pipeline | Branches, batch: int) -> Step:
-    return _Maker(known, places, how, known.stages(how, batch), batch).step()
+def stages_step(known: Known, places: Places, how: Pipeline | Branches, batch: int, threads: int) -> Step:
+    return _Maker(known, places, how, known.stages(how, batch, threads), batch).step()
 
 
 def stages_bytes(cost: StagesCost, each: int) -> int:

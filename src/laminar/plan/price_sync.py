@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 from laminar.parallel.sync.bucket_sizes import dealt
 from laminar.plan.facts import Exchange, Packing
 from laminar.plan.known import Known
+from laminar.plan.passes import Passes
 from laminar.plan.places import Places
 from laminar.plan.step import Step
 from laminar.plan.tasks import Key, Task
@@ -18,21 +18,21 @@ from laminar.train.strategies import Sync
 FLOAT: Final = 4  # bytes
 TOLD: Final = 2  # numbers that are summed up at every step beside one for each member and each tensor (parallel/sync/group_team.py) …
 DOUBLE: Final = 8  # … and the bytes of one
+PACKED: Final = 1 << 30  # as a part of a worker's backward pass: behind all others
 ROOMS: Final = 3  # rows of all gradients that packing needs: what goes in, what comes out, and what was kept back
 
 
 def solo_step(known: Known, places: Places, batch: int, threads: int) -> Step:
     """One process gathers its next batch on another thread, so that takes no time, unless it takes longer than all the rest."""
     job = known.job()
-    whole, slow = known.whole(batch, "module", threads), 1.0 / places.machine.nodes[0].speed
+    passes, slow = Passes(known, batch, threads), 1.0 / places.machine.nodes[0].speed
     core, size = places.core(0), FLOAT * job.parameters
-    rest = whole.seconds + job.loop + job.step(size)
+    rest = passes.whole.seconds + job.loop + job.step(size)
     waits = waiting(rest, batch * job.gather, threads, places.machine.nodes[0].cores)
     tasks = [
         Task((0, 0), waits * slow, (core,), kind="load", name="gather"),
-        Task((1, 0), (whole.forward + job.loop) * slow, (core,), ((0, 0),), "forward", "forward", ((0, _activations(known, batch)),)),
-        Task((2, 0), whole.backward * slow, (core,), ((1, 0),), "backward", "backward", gives=((0, _activations(known, batch)),)),
-        Task((3, 0), job.step(size) * slow, (core,), ((2, 0),), "optimizer", "optimizer"),
+        *passes.tasks(0, core, slow, after=(0, 0), more=job.loop * slow),
+        Task((3, 0), job.step(size) * slow, (core,), (passes.last(0),), "optimizer", "optimizer"),
     ]
     standing = {0: places.facts.process_bytes + _model(known) + (2 + job.slots) * size}
     return Step(tasks, standing, names=places.names())
@@ -52,32 +52,27 @@ def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int)
     those of all. PowerSGD has two sums instead, one after the other, and then the one of what is told."""
     job, workers = known.job(), how.workers
     rows = math.ceil(batch / workers)
-    whole, size = known.whole(rows, "module", threads), FLOAT * job.parameters
+    size = FLOAT * job.parameters
     in_memory = how.link == "memory" and places.one_node
     last = places.last_of(workers)
     tasks: list[Task] = []
     standing: dict[int, int] = {}
-    held = _activations(known, rows)
     plain = isinstance(how.compression, NoCompression)
-    buckets = _buckets(job.tensors or (size,)) if plain and not in_memory else [size]
-    pieces = len(buckets)
+    tensors = job.tensors or (size,)
+    dealt_out = dealt(tensors) if plain and not in_memory else [list(range(len(tensors)))]
+    buckets = [sum(tensors[i] for i in some) for some in dealt_out]
+    pieces, passes = len(buckets), Passes(known, rows, threads, dealt_out, buckets)
     for worker in range(workers):
-        core, slow = (places.core(worker),), places.slow(worker) * last
+        core, slow = places.core(worker), places.slow(worker) * last
         alone = places.slow(worker)
         before = (rows * job.gather + job.loop) * alone
-        tasks.append(Task((0, worker), before, core, kind="load", name="gather"))
-        tasks.append(Task((1, worker), whole.forward * slow, core, ((0, worker),), "forward", "forward", ((worker, held),)))
-        after: tuple[int, ...] = (1, worker)
-        for piece, part in enumerate(buckets):
-            gives = ((worker, held),) if piece == pieces - 1 else ()
-            seconds = whole.backward * part / sum(buckets) * slow
-            tasks.append(Task((2, worker, piece), seconds, core, (after,), "backward", "backward", gives=gives))
-            after = (2, worker, piece)
+        tasks.append(Task((0, worker), before, (core,), kind="load", name="gather"))
+        tasks += passes.tasks(worker, core, slow, after=(0, worker))
         standing[worker] = places.facts.process_bytes + _model(known) + size * (2 if in_memory else 2 + job.slots)
     everyone = range(workers)
     if in_memory and plain:
         standing[0] += size * (1 + job.slots)  # the shared copy, and the optimizer's numbers
-        ends = tuple((2, worker, pieces - 1) for worker in everyone)
+        ends = tuple(passes.last(worker) for worker in everyone)
         tasks.append(Task((3,), places.shared_step(size), places.resources(everyone), ends, "exchange", "add up gradients"))
         for worker in everyone:
             seconds = job.step(math.ceil(size / workers)) * places.slow(worker)
@@ -85,7 +80,7 @@ def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int)
         return Step(tasks, standing, 0, names=places.names())
     if plain:
         for piece, part in enumerate(buckets):
-            ends = tuple((2, worker, piece) for worker in everyone)
+            ends = tuple(passes.ready(worker, piece) for worker in everyone)
             seconds = places.exchange(Exchange("sum", "*", part), everyone, how.link)
             hidden = places.facts.hidden if piece < pieces - 1 else 0.0
             # the part that computing must make room for, and the part that only the links are busy with
@@ -95,10 +90,10 @@ def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int)
     packing = known.packing(how.compression)
     for worker in everyone:
         seconds = packing.encode * places.slow(worker)
-        tasks.append(Task((2, worker, pieces), seconds, (places.core(worker),), ((2, worker, pieces - 1),), "pack", "pack"))
+        tasks.append(Task((2, worker, PACKED), seconds, (places.core(worker),), (passes.last(worker),), "pack", "pack"))
         standing[worker] += ROOMS * size + workers * packing.bytes
     seconds = sum(places.exchange(one, everyone, how.link) for one in packet_exchanges(packing, workers, max(1, len(job.tensors))))
-    ends = tuple((2, worker, pieces) for worker in everyone)
+    ends = tuple((2, worker, PACKED) for worker in everyone)
     tasks.append(Task((3, 0), seconds, places.resources(everyone), ends, "exchange", "exchange packets"))
     for worker in everyone:
         seconds = workers * packing.decode * places.slow(worker)
@@ -118,16 +113,6 @@ def _step(places: Places, worker: int, seconds: float, after: tuple[Key, ...]) -
     return Task((4, worker), seconds * places.slow(worker), (places.core(worker),), after, "optimizer", "optimizer")
 
 
-def _buckets(tensors: Sequence[int]) -> list[int]:
-    """Bytes of each, in the order in which they are sent."""
-    return [sum(tensors[i] for i in some) for some in dealt(tensors)]
-
-
 def _model(known: Known) -> int:
     """Bytes of tensors that are not trained."""
     return known.job().untrained
-
-
-def _activations(known: Known, rows: int) -> int:
-    """Bytes of results that stay until the backward pass."""
-    return known.job().kept_per_row * rows

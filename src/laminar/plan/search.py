@@ -48,6 +48,7 @@ class Inside:
     branches: int = 1
     modules: Mapping[str, Collection[str]] = field(default_factory=dict)  # with the dimensions that they have
     kinds: Mapping[str, str] = field(default_factory=dict)  # of modules
+    by_modules: bool = False  # it cannot be traced, so passes are known by its modules
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,19 @@ class Search:
         inside = self._look()
         self._groups = groups_of(inside.modules, inside.kinds)
         self._space = dataclasses.replace(self._space, dimensions=inside.dimensions, branches=inside.branches)
+        if inside.by_modules:
+            self._price_again()
+
+    def _price_again(self) -> None:
+        """What was priced before it was known of which parts a pass consists; but for those that make no steps at once."""
+        before, self.found.plans = self.found.plans, []
+        for number, plan in enumerate(before):
+            self._tell("plans by modules", number, len(before))
+            try:
+                again = self._pricer.price(plan.strategy, plan.batch) if plan.ran or plan.drawn else plan
+            except OutOfTime:
+                again = plan
+            (self.found.refused if isinstance(again, Refused) else self.found.plans).append(again)  # type: ignore[arg-type]
 
     def _price_all(self, what: str, ways: Iterable[AnyStrategy], batch: int) -> None:
         some = list(ways)
@@ -176,7 +190,7 @@ class Search:
             if how.depth != how.lanes or max(speeds) < 1.1 * min(speeds) or self._budget.over:
                 continue
             try:
-                cut = cut_by_speed(module_costs(known.cost({}, {}, {}, batch)), speeds)
+                cut = cut_by_speed(module_costs(known.cost({}, {}, {}, batch, self._pricer.threads(how.workers))), speeds)
             except OutOfTime:
                 break
             if cut and "" not in cut:
@@ -195,7 +209,8 @@ class Search:
                 name for name in self._space.dimensions if name in ("hidden", "channels", "height", "width", "length", "heads", "vocab")
             ]
             choices = choices_for(how, self._groups, names)
-            walk = MeshWalk(self._pricer.known, self._pricer.places(how), how, choices, batch)
+            threads = self._pricer.threads(how.workers)
+            walk = MeshWalk(self._pricer.known, self._pricer.places(how), how, choices, batch, threads)
             part, size = self._budget.part(FOR_MODULES / (len(meshes) - number)), size_of(choices.options)
 
             def spent(walk: MeshWalk = walk, part: Budget = part, size: int = size) -> float:
@@ -214,7 +229,7 @@ class Search:
             self.found.walked.append(Walked(dict(how.mesh), dict(how.split), best.evaluated, best.space, gain, whole))
             if chosen != how and gain > 1.0:
                 with contextlib.suppress(OutOfTime):
-                    self._pricer.known.check(chosen.mesh, chosen.split, chosen.module, batch)
+                    self._pricer.known.check(chosen.mesh, chosen.split, chosen.module, batch, threads)
                 self._price(chosen, batch)
 
     def _other_batches(self) -> None:

@@ -16,7 +16,7 @@ from laminar.plan.anneal import State
 from laminar.plan.budget import OutOfTime
 from laminar.plan.delta import Simulation
 from laminar.plan.facts import ModelCost
-from laminar.plan.known import Known
+from laminar.plan.known import NOT_MEASURED, Known
 from laminar.plan.places import Places
 from laminar.plan.price_mesh import configs_of, maker_for, without_use
 from laminar.train.splitting import Mesh
@@ -93,8 +93,10 @@ def choices_for(how: Mesh, groups: Mapping[Group, Collection[str]], dimensions: 
 class MeshWalk:
     """A simulated step on a mesh, led from one choice of tables to another."""
 
-    def __init__(self, known: Known, places: Places, how: Mesh, choices: Choices, batch: int) -> None:
-        self._known, self._places, self._how, self._choices, self._batch = known, places, how, choices, batch
+    def __init__(self, known: Known, places: Places, how: Mesh, choices: Choices, batch: int, threads: int = 1) -> None:
+        """`threads`: of each worker."""
+        self._known, self._places, self._how, self._choices = known, places, how, choices
+        self._batch, self._threads = batch, threads
         self._simulation: Simulation | None = None
         self._configs: list[Any] = []
         self._before: list[Any] = []
@@ -107,9 +109,11 @@ class MeshWalk:
         if state not in self._costs:
             how = self._choices.strategy(self._how, state)
             try:
-                cost = self._known.cost(how.mesh, how.split, how.module, self._batch)
+                cost = self._known.cost(how.mesh, how.split, how.module, self._batch, self._threads)
                 self._costs[state] = None if without_use(how.mesh, cost) else cost  # a table that a module keeps need not split it
-            except (LaminarError, OutOfTime):  # it cannot be; or it would have to be measured first
+            except (LaminarError, OutOfTime) as error:  # it cannot be; or it would have to be measured first
+                if isinstance(error, LaminarError) and error.code in NOT_MEASURED:
+                    raise
                 self._costs[state] = None
         return self._costs[state]
 

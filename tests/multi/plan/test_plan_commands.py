@@ -165,10 +165,22 @@ def test_a_plan_that_is_tried_is_measured_and_leaves_nothing_in_the_store(projec
     assert sorted((project.folder / ".laminar" / "runs").iterdir()) == before
 
 
-def test_a_model_that_cannot_be_traced_is_planned_as_a_whole_and_that_is_said(project: Project) -> None:
-    told = project.plan("odd", "--workers", "2", "--top", "100")
-    assert {plan["strategy"]["kind"] for plan in told["plans"]} <= {"solo", "sync", "averaging", "downpour", "quorum"}
-    assert "cannot be" in told["notes"][0]
+def test_a_model_that_cannot_be_traced_is_planned_by_its_modules_and_what_is_lost_is_said(project: Project) -> None:
+    told = project.plan("odd", "--workers", "2", "--top", "100", "--batch", "128")
+    kinds = [plan["strategy"]["kind"] for plan in told["plans"]]
+    assert set(kinds) == {"solo", "sync", "averaging", "downpour"}
+    assert "cannot be" in told["notes"][0] and "3 calls of 3 kinds" in told["notes"][0] and "what is lost: " in told["notes"][0]
+    numbers = [str(kinds.index(kind) + 1) for kind in ("solo", "sync")]
+    again = project.plan("odd", "--workers", "2", "--batch", "128", "--explain", *numbers, "--trace", "odd.json", "--plan", numbers[1])
+    for way in again["explain"]["paths"]:
+        assert {"forward: first", "backward: first", "backward: second"} & {one["what"] for one in way}  # those that take longest
+    events = json.loads((project.folder / "odd.json").read_text())["traceEvents"]
+    assert {"flat", "first", "second", "between modules"} <= {event["name"] for event in events if event["ph"] == "X"}
+    (row,) = [plan for plan in project.kept("odd").plans if plan.strategy["kind"] == "sync"]
+    assert len({size for _, size in row.memory[0].points}) > 2, "memory rises module by module"
+    for kind in ("sync", "averaging", "downpour"):  # all that is offered can be run
+        built = project.run("build", "odd", "--strategy", kind, "--workers", "2", "-q", "--json")
+        assert built.returncode == 0, built.stderr
 
 
 def test_desktops_of_a_file_are_planned_for_and_what_strangers_cannot_train_is_not(project: Project) -> None:

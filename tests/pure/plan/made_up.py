@@ -62,6 +62,7 @@ class MadeUp:
     machine_facts: MachineFacts = field(default_factory=facts)
     job_facts: dict[str, Any] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
+    threads: list[int] = field(default_factory=list)  # that costs were asked for
 
     def job(self) -> JobFacts:
         weights = self.width * self.width * len(self.modules)
@@ -91,6 +92,19 @@ class MadeUp:
         each = rows * self.row * more * len(self.modules) / threads**0.7
         return Pass(rows, each, 2 * each)
 
+    def parts(self, rows: int, threads: int = 1) -> ModelCost | None:
+        """Where it cannot be traced: each module, and a tenth of the pass between them."""
+        if self.untraceable is None:
+            return None
+        whole, count = self.whole(rows, "module", threads), len(self.modules)
+        there, back, kept = 0.9 * whole.forward / count, 0.9 * whole.backward / count, 4 * rows * self.width
+        found = [
+            OperatorCost(name, name, (i - 1,) if i else (), there, back, 0.0, kept=kept, trained=(i,))
+            for i, name in enumerate(self.modules)
+        ]
+        rest = OperatorCost("between modules", "", (count - 1,), 0.1 * whole.forward, 0.1 * whole.backward, 0.0)
+        return ModelCost(rows, (*found, rest))
+
     def packing(self, how: AnyCompression) -> Packing:
         size = 4 * self.job().parameters
         share = {"none": 1.0, "fp16": 0.5, "int8": 0.26, "topk": 0.01, "dgc": 0.001, "powersgd": 0.02}[how.kind]
@@ -103,8 +117,16 @@ class MadeUp:
             else Packing(sent, 1e-9 * size, 4e-10 * size)
         )
 
-    def cost(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> ModelCost:
+    def _row(self, threads: int) -> float:
+        """Threads help as they do in whole passes."""
+        self.threads.append(threads)
+        return self.row / threads**0.7
+
+    def cost(
+        self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int, threads: int = 1
+    ) -> ModelCost:
         self.asked.append((dict(mesh), dict(split), {path: dict(table) for path, table in module.items()}))
+        row = self._row(threads)
         found = []
         trained = 0
         gradients = []
@@ -114,7 +136,7 @@ class MadeUp:
             if len(set(table.values())) < len(table):
                 raise LaminarError("L012", "two dimensions on one axis", hint="another axis")
             own = rows // parts.get("batch", 1) or 1
-            seconds = own * self.row / parts.get("hidden", 1)
+            seconds = own * row / parts.get("hidden", 1)
             size = 4 * own * self.width
             after = (Exchange("sum", table["hidden"], size),) if "hidden" in table else ()
             kept = size
@@ -124,17 +146,19 @@ class MadeUp:
             found.append(OperatorCost(f"{name}.mm", name, (i - 1,) if i else (), seconds, seconds, seconds, (), after, after, kept, size))
         return ModelCost(rows, tuple(found), tuple(gradients), trained)
 
-    def check(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> None:
+    def check(
+        self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int, threads: int = 1
+    ) -> None:
         """Nothing was measured."""
 
-    def stages(self, how: Pipeline | Branches, batch: int) -> StagesCost:
+    def stages(self, how: Pipeline | Branches, batch: int, threads: int = 1) -> StagesCost:
         lanes = how.lanes
         depth = how.depth if isinstance(how, Pipeline) else lanes
         if depth > len(self.modules):
             raise LaminarError("L012", f"the model cannot be cut into {depth} stages", hint="fewer")
         batches = how.batches(batch // how.parts) if isinstance(how, Pipeline) else 1
         rows = max(1, batch // (batches * how.parts))
-        each = len(self.modules) / depth * rows * self.row
+        each = len(self.modules) / depth * rows * self._row(threads)
         size = 4 * rows * self.width
         stages = []
         for number in range(depth):

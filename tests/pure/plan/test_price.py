@@ -119,8 +119,8 @@ def test_a_stage_may_take_several_values_of_another_one() -> None:
     """As a cut through two branches leaves them: each value is a message of its own, there and back, as the executor posts them."""
 
     class Branched(MadeUp):
-        def stages(self, how: Pipeline | Branches, batch: int) -> StagesCost:
-            found = super().stages(how, batch)
+        def stages(self, how: Pipeline | Branches, batch: int, threads: int = 1) -> StagesCost:
+            found = super().stages(how, batch, threads)
             first, second = found.stages
             return dataclasses.replace(found, stages=(first, dataclasses.replace(second, takes=second.takes * 2)))
 

@@ -28,11 +28,12 @@ from tests.torch.plan.profile_jobs import calm, made
 class Known:
     """A profile that nobody measured, of a model that cannot be split."""
 
-    cores, machine_name, torch_version, quiet, knows_links = 4, "desk", "2", calm(), True
+    cores, machine_name, torch_version, quiet, knows_links, untraceable = 4, "desk", "2", calm(), True, None
 
     def __init__(self, notes: list[str]) -> None:
         self.notes, made_up = notes, MadeUp()
         self.job, self.machine, self.whole, self.packing = made_up.job, made_up.machine, made_up.whole, made_up.packing
+        self.parts = made_up.parts
 
     def noise(self) -> float:
         return 1000.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from laminar.plan.profile.measure import Profile
 from laminar.plan.profile.one_operator import Site
 from laminar.plan.profile.operators import LOSS, last_place
 from laminar.plan.profile.patterns import Pattern, laid, pattern_of
+from laminar.plan.profile.timing import as_in_training
 from laminar.plan.profile.traced_job import TracedJob, rules
+from laminar.train.splitting import Pipeline
 from tests.torch.plan.profile_jobs import made, profile
 
 SPLITS: list[tuple[str, dict[str, int], dict[str, str], dict[str, Any]]] = [
@@ -135,6 +138,30 @@ def test_other_threads_and_another_torch_are_other_measurements(tmp_path: Path, 
     assert other.meter.measured == 1
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_workers_with_more_threads_are_measured_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    """Operators, whole passes, a worker alone: all that a mesh, a pipeline or branches are priced by."""
+    seen: list[int] = []
+
+    @contextlib.contextmanager
+    def watched(count: int) -> Iterator[None]:
+        seen.append(count)
+        with as_in_training(count):
+            assert torch.get_num_threads() == count
+            yield
+
+    monkeypatch.setattr(meters, "as_in_training", watched)
+    measured = profile(made("mlp", tmp_path))
+    mesh, split = {"cols": 2}, {"hidden": "cols"}
+    found = measured.cost({}, {}, {}, 16, threads)
+    assert found.forward == pytest.approx(measured.whole(16, "program", threads).forward)
+    measured.cost(mesh, split, {}, 16, threads)
+    measured.check(mesh, split, {}, 16, threads)
+    assert measured.cost(mesh, split, {}, 16, threads).forward == pytest.approx(measured.dry(mesh, split, {}, 16, threads).forward)
+    measured.stages(Pipeline(stages=2, microbatches=2), 16, threads)
+    assert set(seen) == {threads}
+
+
 def test_rules_that_the_model_does_not_allow(known: Any) -> None:
     measured = known("mlp")
     for split, module in (({"channels": "cols"}, {}), ({"hidden": "cols"}, {"nowhere": {"hidden": "cols"}})):
@@ -151,11 +178,11 @@ def test_calibrated_times_add_up_to_a_measured_pass(known: Any) -> None:
     whole, found = measured.whole(16, "program"), measured.cost({}, {}, {}, 16)
     assert found.forward == pytest.approx(whole.forward)
     assert found.backward == pytest.approx(whole.backward)
-    scale = measured.scales[16, False]
+    scale = measured.scales[16, False, 1]
     plain = measured._operators.cost(measured.flow().placed, 16)
     assert [one.forward for one in found.operators] == pytest.approx([one.forward * scale.forward for one in plain.operators])
     half = measured.cost({"cols": 2}, {"hidden": "cols"}, {}, 16)
-    assert half.forward > 0 and measured.scales[16, False] == scale
+    assert half.forward > 0 and measured.scales[16, False, 1] == scale
 
 
 @pytest.mark.parametrize(

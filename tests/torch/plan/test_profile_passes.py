@@ -224,4 +224,4 @@ def test_stages_are_those_of_the_executor(tmp_path: Path, how: Any) -> None:
     assert sum(stage.forward for stage in stages.stages) == pytest.approx(cost.forward)
     assert sum(stage.inputs + stage.weights for stage in stages.stages) == pytest.approx(cost.backward)
     assert sum(stage.trained for stage in stages.stages) >= cost.trained
-    assert (16 // stages.batches, True) in found.scales
+    assert (16 // stages.batches, True, 1) in found.scales

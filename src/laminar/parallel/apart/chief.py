@@ -6,7 +6,6 @@ started again from its snapshot.
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import socket
@@ -32,6 +31,7 @@ from laminar.parallel.apart.watch import Watch
 from laminar.parallel.crew import Crew, LocalMember, Member, Said, Staff
 from laminar.parallel.evaluation.desk import Desk
 from laminar.parallel.evaluation.hire import ROLE, Hire
+from laminar.parallel.threads import threads_each
 from laminar.parallel.wire.addresses import lines_folder
 from laminar.parallel.wire.frames import Gone
 from laminar.stack.open_job import Description
@@ -77,7 +77,7 @@ def run_apart(job: Job, how: Averaging | Downpour | Quorum, description: Descrip
         interrupts = held.enter_context(Interrupts())
         history = History(job.folder, job.name, emit, job.clock, tensorboard=job.tensorboard, rewind=told.events if resumes else None)
         told.history = held.enter_context(history)
-        threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // how.workers)
+        threads = threads_each(job.recipe.threads, how.workers)
         crew = held.enter_context(Crew(threads=threads, staff=staff))
         held.enter_context(invitation.kept(folder))
         short = lines_folder()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +22,7 @@ from laminar.parallel.stages.kept_costs import kept_costs
 from laminar.parallel.stages.measure import Cost, measure, sending
 from laminar.parallel.stages.mixing import mixing
 from laminar.parallel.stages.plan import Plan, make_plan
+from laminar.parallel.threads import threads_each
 from laminar.train.job import Job
 from laminar.train.snapshot import trainable
 from laminar.train.splitting import Branches, Pipeline
@@ -77,7 +77,7 @@ def in_stages(job: Job, how: Staged, flow: Flow, judged: Flow, costs: Sequence[C
     most, batches = micro_batches(job, how, flow)
     rows = most * how.parts
     if costs is None:
-        threads = job.recipe.threads or max(1, (os.cpu_count() or 1) // how.workers)
+        threads = threads_each(job.recipe.threads, how.workers)
 
         def measured() -> list[Cost]:
             return measure(flow, _tensors(job), some_samples(job, rows), threads=threads)

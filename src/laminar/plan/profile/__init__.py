@@ -7,7 +7,8 @@
     traced_job.py   the model, traced once and placed as often as somebody asks
     operators.py    a placed model as one worker runs it; one_operator.py: its operators on made-up tensors, laid out as theirs
                     (patterns.py); copying.py: what it copies for exchanges; dry_line.py: exchanges without others
-    passes.py       whole passes; unchanged.py: the job is afterwards what it was; by_modules.py: a model that cannot be traced
+    passes.py       whole passes; unchanged.py: the job is afterwards what it was; by_modules.py: a model that cannot be traced,
+                    by the calls of its modules (module_calls.py)
     stage_costs.py  operators in the stages of a pipeline or of branches
     job_facts.py    gathering, the optimizer; loop_trial.py: the loop; noise.py: the gradient noise scale; packing.py: gradients
                     made small

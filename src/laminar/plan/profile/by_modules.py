@@ -1,105 +1,153 @@
 """By modules: what is known of a model that cannot be traced. Its innermost modules are timed one by one on what really goes into them.
 
-What the model computes between modules is one piece at the end, as long as the rest of a whole pass; the order is that in which modules
-are called. So memory and time of the whole are right, and nothing can be split or cut.
+What the model computes between modules is one piece at the end, as long as the rest of a whole pass, with the loss; the order is that in
+which modules are called. So time and memory of the whole are right, and it is known when which gradients are there; but nothing can be
+split or cut.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Final, final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from laminar.parallel.split.prepare import some_samples
+from laminar.core.figures import many
+from laminar.plan.budget import OutOfTime
 from laminar.plan.facts import ModelCost, OperatorCost, Pass
+from laminar.plan.profile.meter import Meter, Wanted
+from laminar.plan.profile.module_calls import Call, Example, Recorded, mapped, record, tensors_in
 from laminar.plan.profile.one_operator import engine_time
 from laminar.plan.profile.passes import in_training
 from laminar.plan.profile.timing import Effort, timed
 from laminar.plan.profile.unchanged import unchanged
+from laminar.train import dtype
 from laminar.train.job import Job
 from laminar.train.snapshot import trainable
 
-REST = "between modules"
-Times = list[list[Any]]  # path, class, seconds there, back, bytes that it gives
+REST: Final = "between modules"
+NAMED: Final = 3  # modules, in a remark
 
 
-def module_times(job: Job, rows: int, effort: Effort) -> Times:
-    called: list[tuple[str, nn.Module, tuple[Any, ...]]] = []
+@final
+class ByModules:
+    def __init__(self, job: Job, meter: Meter) -> None:
+        self._job, self._meter = job, meter
+        self._recorded: dict[int, Recorded] = {}  # by rows
+        self._costs: dict[tuple[int, int], ModelCost] = {}  # by rows and threads
+        self._share = 0.0  # of the modules, of the last pass
+        self.odd: dict[str, str] = {}  # modules that do not run by themselves, and why
 
-    def hook(path: str) -> Any:
-        def enter(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-            called.append((path, module, tuple(one.detach() if isinstance(one, Tensor) else one for one in inputs)))
+    def cost(self, rows: int, threads: int, whole: Pass) -> ModelCost:
+        """Together as long as a whole pass. OutOfTime where something of it is not known and there is no time to measure it."""
+        if (rows, threads) not in self._costs:
+            calls, times = self._times(rows, threads)
+            self._costs[rows, threads] = self._scaled(rows, calls, times, whole)
+        return self._costs[rows, threads]
 
-        return enter
+    def told(self) -> str:
+        """What is known of the model, and what is not, in words."""
+        if not self._costs:
+            return "there was no time to measure its modules, so a pass is one piece"
+        last = self._recorded[max(self._recorded)]
+        known = f"{many(len(last.calls), 'call')} of {many(last.kinds, 'kind')}, {100 * self._share:.0f} % of a pass"
+        found = f"so it is known by its modules ({known}), and all that is computed between them is a piece of its own"
+        if self.odd:
+            some = ", ".join(f"{path} ({why})" for path, why in list(self.odd.items())[:NAMED])
+            found += f"; {many(len(self.odd), 'module', 'is')} in it, too, that could not be run alone: {some}"
+        return found
 
+    def _record(self, rows: int) -> Recorded:
+        """One pass. It is made anew by every process that plans: what goes into modules is not kept."""
+        if rows not in self._recorded:
+            if self._meter.budget.over:
+                raise OutOfTime("modules")
+            self._recorded[rows] = record(self._job, rows)
+        return self._recorded[rows]
+
+    def _times(self, rows: int, threads: int) -> tuple[Recorded, list[dict[str, Any]]]:
+        recorded, effort = self._record(rows), self._meter.effort
+        engine: float = self._meter.one("the backward engine", {"what": "engine"}, lambda: engine_time(effort), threads=threads)
+        measure = partial(_measured, self._job, engine, effort)
+        wanted = [Wanted(call.key, partial(measure, one)) for call, one in zip(recorded.calls, recorded.examples, strict=True)]
+        return recorded, self._meter.many("modules", wanted, threads=threads)
+
+    def _scaled(self, rows: int, recorded: Recorded, times: list[dict[str, Any]], whole: Pass) -> ModelCost:
+        there, back = (sum(_low(one, way) for one in times) for way in ("forward", "backward"))
+        scale = min(1.0, whole.forward / there) if there else 1.0, min(1.0, whole.backward / back) if back else 1.0
+        found = [self._one(i, call, time, scale) for i, (call, time) in enumerate(zip(recorded.calls, times, strict=True))]
+        forward, backward = max(0.0, whole.forward - there * scale[0]), max(0.0, whole.backward - back * scale[1])
+        before = (len(found) - 1,) if found else ()
+        found.append(OperatorCost(REST, "", before, forward, backward, 0.0, kept=recorded.kept))
+        self._share = 1.0 - (forward + backward) / max(whole.seconds, 1e-12)
+        names = trainable(self._job.model)
+        tensors: dict[str, Tensor] = dict([*self._job.model.named_parameters(), *self._job.model.named_buffers()])
+        trained = sum(one.nbytes for name, one in tensors.items() if name in names)
+        return ModelCost(rows, tuple(found), (), trained, sum(one.nbytes for one in tensors.values()) - trained)
+
+    def _one(self, i: int, call: Call, time: dict[str, Any], scale: tuple[float, float]) -> OperatorCost:
+        if "odd" in time:
+            self.odd[call.path or call.kind] = time["odd"]
+        return OperatorCost(
+            name=f"{call.kind} {i}",
+            path=call.path or call.kind,
+            needs=(i - 1,) if i else (),
+            forward=_low(time, "forward") * scale[0],
+            inputs=_low(time, "backward") * scale[1],
+            weights=0.0,
+            kept=call.kept,
+            given=call.given,
+            trained=call.trained,
+        )
+
+
+def _low(time: dict[str, Any], way: str) -> float:
+    """The lower quartile, as of operators: what took longer was disturbed."""
+    return float(time[way][1]) if time.get(way) is not None else 0.0
+
+
+def _measured(job: Job, engine: float, effort: Effort, example: Example) -> dict[str, Any]:
+    """Seconds there and back; or why it cannot be run by itself."""
     with unchanged(job):
         in_training(job)
-        top = job.fit_route.module
-        leaves = [(path, one) for path, one in top.named_modules() if not any(True for _ in one.children())]
-        handles = [one.register_forward_pre_hook(hook(path)) for path, one in leaves]
         try:
-            with torch.no_grad():
-                top(*some_samples(job, rows))
-        finally:
-            for handle in handles:
-                handle.remove()
-        engine = engine_time(effort)
-        return [[path, type(one).__name__, *_one(one, inputs, engine, effort)] for path, one, inputs in called]
+            return _timed(example, job.recipe.dtype, engine, effort)
+        except Exception as error:  # whatever the author's code may raise
+            return {"odd": f"{type(error).__name__}: {error}".splitlines()[0][:120]}
 
 
-def _one(module: nn.Module, inputs: tuple[Any, ...], engine: float, effort: Effort) -> tuple[float, float, int]:
-    own = [one.clone().requires_grad_() if isinstance(one, Tensor) and one.is_floating_point() else one for one in inputs]
+def _timed(example: Example, precision: str, engine: float, effort: Effort) -> dict[str, Any]:
+    learns = iter(example.learns)
+    args, kwargs = mapped((example.args, example.kwargs), lambda one: one.clone().requires_grad_(next(learns)))
+    once = _runner(example, args, kwargs, precision)
+    roots = [one for one in tensors_in(once()) if one.requires_grad]
+    found: dict[str, Any] = {"forward": timed(once, effort).to_json(), "backward": None}
+    learn = [one for one in [*tensors_in([args, kwargs]), *example.module.parameters()] if one.requires_grad]
+    if roots and learn:
+        grads = [torch.ones_like(one) for one in roots]
 
-    once = _runner(module, own)
-    if once is None:
-        return 0.0, 0.0, 0
-    found = once()
-    several = [one for one in (found if isinstance(found, list | tuple) else [found]) if isinstance(one, Tensor)]
-    forward = timed(once, effort).low
-    roots = [one for one in several if one.requires_grad]
-    learn = [one for one in [*own, *module.parameters()] if isinstance(one, Tensor) and one.requires_grad]
-    size = sum(one.nbytes for one in several)
-    if not roots or not learn:
-        return forward, 0.0, size
-    grads = [torch.ones_like(one) for one in roots]
+        def back() -> None:
+            torch.autograd.grad(roots, learn, grads, retain_graph=True, allow_unused=True)
 
-    def back() -> None:
-        torch.autograd.grad(roots, learn, grads, retain_graph=True, allow_unused=True)
-
-    return forward, timed(back, effort).less(engine).low, size
+        found["backward"] = timed(back, effort).less(engine).to_json()
+    return found
 
 
-def _runner(module: nn.Module, own: list[Any]) -> Callable[[], Any] | None:
-    """None: it needs more than what goes in by place; its time is part of the rest."""
-
+def _runner(example: Example, args: Any, kwargs: Any, precision: str) -> Callable[[], Any]:
     def plainly() -> Any:
-        return module(*own)
+        with dtype.autocast(precision):
+            return example.module(*args, **kwargs)
 
     def on_copies() -> Any:  # where it writes into its input, which may not be one that learns
-        return module(*(one.clone() if isinstance(one, Tensor) else one for one in own))
+        copied_args, copied_kwargs = mapped((args, kwargs), lambda one: one.clone())
+        with dtype.autocast(precision):
+            return example.module(*copied_args, **copied_kwargs)
 
-    for way in (plainly, on_copies):
-        try:
-            way()
-        except Exception:  # whatever the author's code may raise
-            continue
-        return way
-    return None
-
-
-def cost_by_modules(job: Job, rows: int, times: Times, whole: Pass) -> ModelCost:
-    """Together as long as a whole pass."""
-    there, back = sum(one[2] for one in times), sum(one[3] for one in times)
-    scale = [min(1.0, whole.forward / there) if there else 1.0, min(1.0, whole.backward / back) if back else 1.0]
-    found = [
-        OperatorCost(f"{kind} {i}", path, (i - 1,) if i else (), forward * scale[0], backward * scale[1], 0.0, kept=size, given=size)
-        for i, (path, kind, forward, backward, size) in enumerate(times)
-    ]
-    forward, backward = max(0.0, whole.forward - there * scale[0]), max(0.0, whole.backward - back * scale[1])
-    found.append(OperatorCost(REST, "", (len(found) - 1,) if found else (), forward, backward, 0.0))
-    names = trainable(job.model)
-    tensors = dict([*job.model.named_parameters(), *job.model.named_buffers()])
-    trained = sum(one.nbytes for name, one in tensors.items() if name in names)
-    return ModelCost(rows, tuple(found), (), trained, sum(one.nbytes for one in tensors.values()) - trained)
+    try:
+        plainly()
+    except RuntimeError:
+        on_copies()
+        return on_copies
+    return plainly

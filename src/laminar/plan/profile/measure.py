@@ -36,7 +36,7 @@ from laminar.plan.facts import JobFacts, MachineFacts, ModelCost, Packing, Pass,
 from laminar.plan.known import How
 from laminar.plan.our_code import our_code
 from laminar.plan.profile.busy import Quiet
-from laminar.plan.profile.by_modules import cost_by_modules, module_times
+from laminar.plan.profile.by_modules import ByModules
 from laminar.plan.profile.job_facts import gradient_noise, job_facts, signature
 from laminar.plan.profile.kept import Kept
 from laminar.plan.profile.links import links_known, machine_facts
@@ -71,10 +71,10 @@ class Profile:
         self._facts: JobFacts | None = None
         self._machines: dict[int, MachineFacts] = {}
         self._costs: dict[Any, ModelCost] = {}
-        self._uncalibrated: dict[int, ModelCost] = {}
+        self._uncalibrated: dict[tuple[int, int], ModelCost] = {}  # by rows and threads
         self._stages: dict[Any, StagesCost] = {}
         self._checked: dict[Any, Scale] = {}  # of rules that were held against a worker
-        self.scales: dict[tuple[int, bool], Scale] = {}  # by rows, and whether it is for stages
+        self.scales: dict[tuple[int, bool, int], Scale] = {}  # by rows, whether it is for stages, and threads
 
     @classmethod
     def open(
@@ -163,9 +163,8 @@ class Profile:
         if not self.looked_into:
             found.append("there was no time to look into the model: nothing that splits or cuts it was priced; a larger budget gives it")
         elif self.untraceable is not None:
-            found.append(
-                f"{self.untraceable}; so it is known by its modules, what is between them is one piece, and no plan splits or cuts it"
-            )
+            lost = "no plan splits its operators (mesh), cuts it (pipeline) or shares out its branches"
+            found.append(f"{self.untraceable}; {self._modules.told()}; what is lost: {lost}")
         elif odd := list(self._operators.odd):
             found.append(
                 f"{len(odd)} operators do not work by themselves, and are taken for copies of what they give: {', '.join(odd[:3])}"
@@ -256,79 +255,96 @@ class Profile:
         forward, backward = self.meter.one(f"a pass of {rows} rows", key, measure, threads=threads)
         return Pass(rows, forward[0], backward[0])
 
-    def cost(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> ModelCost:
+    def cost(
+        self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int, threads: int = 1
+    ) -> ModelCost:
         """As one worker of a mesh runs it; on none, as one process does. L012 for rules that the model does not allow."""
-        return self._cost(rules(mesh, split, module), rows, staged=False)
+        return self._cost(rules(mesh, split, module), rows, threads, staged=False)
 
-    def dry(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> Pass:
+    def dry(
+        self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int, threads: int = 1
+    ) -> Pass:
         """A worker of a mesh by itself, its exchanges made up: what it computes, at once."""
         found = rules(mesh, split, module)
         placed, _ = self._traced.placed(found)
         key = {"what": "dry", "job": self._about, "rows": rows, "rules": [list(found.mesh.items()), dict(found.split), dict(found.modules)]}
         key["code"] = our_code("parallel/split")
         job, effort, tensors, at = self._job, self.meter.effort, self._traced.tensors(), last_place(placed.mesh)
-        forward, backward = self.meter.one(
-            "a worker alone", key, lambda: program_pass(job, placed, rows, effort, at=at, tensors=tensors, staged=False)
-        )
+
+        def measure() -> list[list[float]]:
+            return program_pass(job, placed, rows, effort, at=at, tensors=tensors, staged=False)
+
+        forward, backward = self.meter.one("a worker alone", key, measure, threads=threads)
         return Pass(rows, forward[0], backward[0])
 
-    def check(self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int) -> None:
+    def check(
+        self, mesh: Mapping[str, int], split: Mapping[str, str], module: Mapping[str, Mapping[str, str]], rows: int, threads: int = 1
+    ) -> None:
         """Operators are measured one by one, with all they need in the cache, and `scale` corrects what that leaves out of the whole
         model. Rules that a search has found among thousands are those whose operators are mostly wrong in their favour."""
-        wanted, dry = rules(mesh, split, module), self.dry(mesh, split, module, rows)
-        cost = self._operators.cost(self._traced.placed(wanted)[0], rows)
-        self._checked[_named(wanted)] = Scale(dry.forward / max(cost.forward, 1e-9), dry.backward / max(cost.backward, 1e-9))
+        wanted, dry = rules(mesh, split, module), self.dry(mesh, split, module, rows, threads)
+        cost = self._operators.cost(self._traced.placed(wanted)[0], rows, threads=threads)
+        self._checked[_named(wanted), threads] = Scale(dry.forward / max(cost.forward, 1e-9), dry.backward / max(cost.backward, 1e-9))
         self._costs = {key: cost for key, cost in self._costs.items() if key[0] != _named(wanted)}
 
-    def stages(self, how: Pipeline | Branches, batch: int) -> StagesCost:
+    def stages(self, how: Pipeline | Branches, batch: int, threads: int = 1) -> StagesCost:
         """In stages as the executor would cut them. L012 for what the model does not allow."""
-        key = (repr(how), batch)
+        key = (repr(how), batch, threads)
         if key not in self._stages:
             job = replace(self._job, recipe=msgspec.structs.replace(self._job.recipe, batch=batch))
             self._refuse_whole()
             flows = self._traced.flows(rules_of(how))
             most, _ = micro_batches(job, how, flows[0])  # what cannot be need not be measured
-            cost = self._cost(rules_of(how), most * how.parts, staged=True)
+            cost = self._cost(rules_of(how), most * how.parts, threads, staged=True)
             self._stages[key] = stages_cost(job, how, flows, cost)
         return self._stages[key]
 
-    def _cost(self, wanted: Rules, rows: int, *, staged: bool) -> ModelCost:
-        key = (_named(wanted), rows, staged)
+    def _cost(self, wanted: Rules, rows: int, threads: int = 1, *, staged: bool) -> ModelCost:
+        key = (_named(wanted), rows, staged, threads)
         if key not in self._costs:
-            self._costs[key] = self._scaled(wanted, rows, staged=staged)
+            self._costs[key] = self._scaled(wanted, rows, threads, staged=staged)
         return self._costs[key]
 
-    def _scaled(self, wanted: Rules, rows: int, *, staged: bool) -> ModelCost:
+    def _scaled(self, wanted: Rules, rows: int, threads: int, *, staged: bool) -> ModelCost:
         if self.untraceable is not None:
             if wanted.mesh or wanted.split or wanted.modules:
                 self._refuse_whole()
-            return self._by_modules(rows)
-        scale = (None if staged else self._checked.get(_named(wanted))) or self.scale(rows, staged=staged)
+            return self._modules.cost(rows, threads, self.whole(rows, threads=threads))
+        scale = (None if staged else self._checked.get((_named(wanted), threads))) or self.scale(rows, threads, staged=staged)
         split = bool(wanted.split or wanted.modules or wanted.mesh)
-        cost = self._operators.cost(self._traced.placed(wanted)[0], rows) if split else self._unsplit(rows)
+        placed = self._traced.placed(wanted)[0] if split else None
+        cost = self._operators.cost(placed, rows, threads=threads) if placed is not None else self._unsplit(rows, threads)
         operators = tuple(
             replace(one, forward=one.forward * scale.forward, inputs=one.inputs * scale.backward, weights=one.weights * scale.backward)
             for one in cost.operators
         )
         return replace(cost, operators=operators)
 
-    def scale(self, rows: int, *, staged: bool = False) -> Scale:
+    def scale(self, rows: int, threads: int = 1, *, staged: bool = False) -> Scale:
         """Of the times of operators, for passes of so many rows."""
-        key = (rows, staged)
+        key = (rows, staged, threads)
         if key not in self.scales:
-            cost, whole = self._unsplit(rows), self._pass(rows, "staged" if staged else "program")
+            cost, whole = self._unsplit(rows, threads), self._pass(rows, "staged" if staged else "program", threads)
             self.scales[key] = Scale(whole.forward / max(cost.forward, 1e-9), whole.backward / max(cost.backward, 1e-9))
         return self.scales[key]
 
-    def _unsplit(self, rows: int) -> ModelCost:
-        if rows not in self._uncalibrated:
-            self._uncalibrated[rows] = self._operators.cost(self.flow().placed, rows)
-        return self._uncalibrated[rows]
+    def _unsplit(self, rows: int, threads: int) -> ModelCost:
+        if (rows, threads) not in self._uncalibrated:
+            self._uncalibrated[rows, threads] = self._operators.cost(self.flow().placed, rows, threads=threads)
+        return self._uncalibrated[rows, threads]
 
-    def _by_modules(self, rows: int) -> ModelCost:
-        key = {"what": "modules", "job": self._about, "rows": rows}
-        times = self.meter.one("modules", key, lambda: module_times(self._job, rows, self.meter.effort))
-        return cost_by_modules(self._job, rows, times, self.whole(rows))
+    @cached_property
+    def _modules(self) -> ByModules:
+        return ByModules(self._job, self.meter)
+
+    def parts(self, rows: int, threads: int = 1) -> ModelCost | None:
+        """By modules, where it is known by now that the model cannot be traced, and as long as there is time."""
+        if not self.looked_into or self.untraceable is None:
+            return None
+        try:
+            return self._modules.cost(rows, threads, self.whole(rows, threads=threads))
+        except OutOfTime:
+            return None
 
     def _refuse_whole(self) -> None:
         if self.untraceable is not None:

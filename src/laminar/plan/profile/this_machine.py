@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from laminar.core.memory import physical
+from laminar.parallel.threads import cores_here
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Machine:
 
 @cache
 def this_machine() -> Machine:
-    return Machine(_processor(), _cores(), physical() or 0)
+    return Machine(_processor(), cores_here(), physical() or 0)
 
 
 @cache
@@ -45,8 +45,3 @@ def _processor() -> str:
         lines = []
     named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     return named or platform.processor() or platform.machine()
-
-
-def _cores() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -152,7 +152,8 @@ def _planned(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, budget:
     if recipe.accumulate > 1:
         notes.append(f"a step of {recipe.accumulate} batches is priced as that many steps")
     if recipe.threads is None and machine.nodes[0].cores > profile.cores:
-        notes.append(f"a process is priced with {many(profile.cores, 'thread')} at most: there are no more cores here to measure it with")
+        here_ = f"a process is priced with {many(profile.cores, 'thread')} at most, and more of them as {profile.cores} disturb each other"
+        notes.append(f"{here_}: there are no more cores here to measure it with")
     return Planned(found, pricer, machine, steps, tuple(notes), budget)
 
 
@@ -160,7 +161,7 @@ def _look(job: Job, profile: Profile, budget: Budget) -> Inside:
     """Into the model. A trace cannot be broken off, so it is not begun where there is too little time for it."""
     if budget.left < TRACED * sum(1 for _ in job.model.modules()):
         raise OutOfTime
-    return Inside(profile.dimensions(), profile.branches(), profile.modules(), profile.kinds())
+    return Inside(profile.dimensions(), profile.branches(), profile.modules(), profile.kinds(), by_modules=profile.untraceable is not None)
 
 
 def refuse_hopeless(job: Job, machine: Machine) -> None:
