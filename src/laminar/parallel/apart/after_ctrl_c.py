@@ -77,12 +77,13 @@ class CtrlC:
         Not after Ctrl-C: _NoAnswer once one is gone, or was silent for the strategy's timeout."""
         since, patience = self._now(), 3 * self._timeout + STARTING
         while True:
+            asked = self._now()
             try:
                 return ask()
             except Gone as error:
                 if self._asked is not None and (not self.whole or self._now() - self._asked >= self._timeout):
                     raise _NoAnswer from error
-                if self._now() - since > patience:
+                if asked - since > patience:  # by then it was asked once more: this process may have been stopped itself
                     raise LaminarError(
                         "L401",
                         f"a server did not answer for {patience:g} s: {error}",

@@ -276,7 +276,9 @@ class _Chief:
         self._end_silent()
 
     def _end_silent(self) -> None:
-        for member, why in self.watch.silent(self.crew.alive):
+        now = self.now()
+        self._hear(0)  # after the look at the clock: this process may have been stopped itself
+        for member, why in self.watch.silent(self.crew.alive, now):
             self.told.note(f"{member.name} {why}, and was ended")
             member.kill()
 
