@@ -8,7 +8,7 @@
     team_chief.py, team_member.py  the processes of those that wait for each other at every step: sync, split, stages
     threads.py   how many threads each process has
     evaluation/  a process that tests epochs while others train
-    crew.py      processes of this machine: started, listened to, ended; spare.py: started before it is known what for
+    crew.py      processes of this machine: started, listened to (speech.py), ended; spare.py: started before it is known what for
     nursery.py   forks processes that have loaded torch already; forked.py: those, for whoever asked
     aggregate/   what an arriving gradient does: applied, held, aged or dropped
     compress/    gradients as small packets, the same for every strategy

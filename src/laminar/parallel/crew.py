@@ -30,6 +30,7 @@ from typing import Any, Final, Protocol, final
 from laminar.core import interrupts
 from laminar.core.errors import LaminarError
 from laminar.parallel.forked import Forked, fork
+from laminar.parallel.speech import Speech
 
 CALLED_OFF: Final = 75  # exit code of a process that left because another died
 OWN_ADDRESS: Final = "LAMINAR_ADDRESS"  # in the environment of a process on another machine: where the others can call it
@@ -354,14 +355,7 @@ def read_brief(*, dies_with_chief: bool = True) -> Brief:
     told = GIVEN[0] if GIVEN else json.loads(sys.stdin.buffer.read())
     if dies_with_chief:
         die_with(told["chief"])
-    pipe = told["pipe"]
-
-    def say(message: dict[str, Any]) -> None:
-        line = json.dumps(message).encode() + b"\n"
-        while line:
-            line = line[os.write(pipe, line) :]
-
-    return Brief(told, say)
+    return Brief(told, Speech(told["pipe"]))
 
 
 def tell_error(brief: Brief, who: str, error: Exception) -> None:

@@ -75,8 +75,8 @@ def run_team(job: Job, ways: Ways, description: Description, emit: Emit, staff: 
         after = checkpoint.newest(job.folder)[0]
         step = after.state["progress"]["step"] if after is not None else 0
         if ways.shrinks:
-            size -= 1
-        losses.append(f"{ended}; training went on from step {step} with {size} worker{'' if size == 1 else 's'}")
+            size -= ended.workers
+        losses.append(f"{ended.how}; training went on from step {step} with {size} worker{'' if size == 1 else 's'}")
         notes.add(losses[-1])
         notes.write_down()
         if size < ways.fewest or len(losses) > ways.losses:
@@ -133,6 +133,14 @@ class _Notes:
         self._emit({"layer": job.name, **record})
 
 
+@dataclass(frozen=True)
+class _Lost:
+    """What a team was lost by: all that died, stalled or left at once are one loss."""
+
+    how: str
+    workers: int
+
+
 @final
 class _Attempt:
     """One team until it is done, or someone died, stalled or was told to leave."""
@@ -146,8 +154,8 @@ class _Attempt:
         self._stopped = False  # member 0 was told to keep a checkpoint and end
         self._latest: float | None = None  # by then all have left, once one has
 
-    def run(self) -> Trained | str:
-        """What was trained, or who was lost, and how."""
+    def run(self) -> Trained | _Lost:
+        """What was trained, or who was lost."""
         with ExitStack() as held:
             if self._staff is not None:
                 self._staff.ship(self._told)  # with the checkpoint to go on from
@@ -179,7 +187,9 @@ class _Attempt:
             first = workers[0]
             if first.done is not None:
                 return Trained(**first.done)
-            return "; ".join(self._lost.values()) or f"{first.name} {first.how_it_ended()}"
+            if self._lost:
+                return _Lost("; ".join(self._lost.values()), len(self._lost))
+            return _Lost(f"{first.name} {first.how_it_ended()}", 1)
 
     def _hire(self, crew: Crew, brief: dict[str, Any], held: ExitStack) -> Hire:
         """Member 0 has the desk, and says where."""

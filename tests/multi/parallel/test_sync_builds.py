@@ -181,6 +181,26 @@ def test_a_killed_worker_does_not_end_the_training(tmp_path: Path, rank: int, el
     assert laminar(folder, "verify").returncode == 0
 
 
+@pytest.mark.parametrize("elastic", thinned([False, True]))
+@pytest.mark.parametrize("link", ["memory", "gloo"])
+def test_workers_killed_at_once_are_one_loss(tmp_path: Path, link: str, elastic: bool) -> None:
+    folder = slow_project(tmp_path / "killed")
+    process = start(folder, "build", "--json", "--strategy", f"sync:link={link}", "--workers", "4", *(["--elastic"] if elastic else []))
+    killed = {rank: wait_for_step(folder, process, 20)[rank]["pid"] for rank in (1, 3)}
+    for how in (signal.SIGSTOP, signal.SIGKILL):  # stopped, the second cannot leave because of the first
+        for pid in killed.values():
+            os.kill(pid, how)
+    hurry(folder)
+    out, error = process.communicate(timeout=200)
+    assert process.returncode == 0, error
+    assert json.loads(out)["layers"][0]["metrics"]["accuracy"] > 0.8
+    (said,) = [event["why"] for event in events(folder, "note")]
+    for rank, pid in killed.items():
+        assert f"worker {rank} (process {pid}) was ended by SIGKILL" in said
+    assert said.endswith(f"with {4 if elastic else 2} workers")
+    assert [len(event["busy"]) for event in events(folder, "epoch")][-1] == (4 if elastic else 2)
+
+
 def test_ctrl_c_keeps_the_step_and_ends_every_process(tmp_path: Path) -> None:
     folder = slow_project(tmp_path / "stopped")
     process = start(folder, "build", "--strategy", "sync", "--workers", "2")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from laminar.core.errors import LaminarError
 from laminar.parallel.apart import invitation
 from laminar.parallel.apart.calls import Over, Server
+from laminar.parallel.apart.messages import Welcome
 from laminar.parallel.wire.hub import Hub
 from laminar.store.store import Store
 
@@ -83,6 +86,32 @@ def test_nobody_waits_for_a_server_that_hangs_when_its_training_has_ended(tmp_pa
         with pytest.raises(LaminarError, match=r"did not answer for 0\.03 s"):
             server.call()
         server.close()
+
+
+def test_a_guest_does_not_wait_for_ever_for_a_server_that_hangs_on_after_its_welcome(tmp_path: Path) -> None:
+    hub = Hub(f"unix:{tmp_path}/s", "a", payload_limit=0)
+    heard: list[Any] = []
+
+    def welcome() -> None:
+        while not heard:
+            for one in hub.turn(1.0):
+                heard.append(one.header)
+                hub.send(one.caller, Welcome(worker="2", version=0, next=0, kept=-1))
+
+    hears = threading.Thread(target=welcome)
+    hears.start()
+    server = Server(hub.address, "a", "", timeout=0.1, chief="its build (process 1 on lab5)")
+    assert server.call().worker == "2"
+    hears.join()
+    with pytest.raises(
+        LaminarError, match=r"did not answer for 0\.3 s \(it .*\), and its build \(process 1 on lab5\) has started"
+    ) as caught:
+        server.hear()
+    assert caught.value.code == "L401" and caught.value.exit_code == 4 and "laminar join again" in caught.value.hint
+    asked = [one.header for _ in range(5) for one in hub.turn(0.0)]
+    assert asked[:1] == [{"say": "alive", "answer": True}] and len(asked) == 3
+    server.close()
+    hub.close()
 
 
 def test_only_trainings_under_way_are_found(tmp_path: Path) -> None:

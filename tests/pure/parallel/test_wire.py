@@ -324,3 +324,18 @@ def test_a_hub_takes_the_place_of_one_that_was_killed(tmp_path: Path) -> None:
     assert hear(hub)[0][1] == {"say": "hello"}
     link.close()
     hub.close()
+
+
+def test_a_message_that_does_not_go_is_the_end_of_the_line(tmp_path: Path) -> None:
+    """What is said next would be taken for its rest."""
+    with socket.socket(socket.AF_UNIX) as hangs:
+        hangs.bind(f"{tmp_path}/s")
+        hangs.listen()
+        link = Link(f"unix:{tmp_path}/s", "a")
+        link.wait(0.01)
+        with pytest.raises(Gone):
+            link.send({"say": "push"}, bytes(32 << 20))
+        with pytest.raises(Gone):
+            link.send({"say": "alive"})
+        assert link.ready(0.0)
+        link.close()

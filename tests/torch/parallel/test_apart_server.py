@@ -19,7 +19,7 @@ from torch import nn
 from laminar.data.dataset import Dataset, Split
 from laminar.parallel.apart.decisions import INTERRUPTED
 from laminar.parallel.apart.judge import Judgement
-from laminar.parallel.apart.messages import Alive, Ask, Chief, Fetch, Finished, Push, Refused, Round, Taken, Unit
+from laminar.parallel.apart.messages import Alive, Ask, Chief, Fetch, Finished, Here, Push, Refused, Round, Taken, Unit
 from laminar.parallel.apart.progress import Told
 from laminar.parallel.apart.server import SNAPSHOT_SECONDS, STALL_SECONDS
 from laminar.parallel.apart.work import Task
@@ -286,6 +286,25 @@ def test_who_says_nothing_is_named_and_dropped_but_not_while_it_waits(make: Make
     bench.turn(4.0)
     assert len(bench.said("lost")) == 1, "it was silent for longer, but had nothing to say until now"
     a.answer(two, 1, 0, 0, 0)
+
+
+def test_a_server_that_was_stopped_itself_has_not_heard_and_drops_nobody(make: Make) -> None:
+    bench = make(Quorum(workers=2, timeout=5.0, deadline=1000.0))
+    a, b = bench.peer("0"), bench.peer("1")
+    rounds(a, b)
+    bench.clock.advance(60.0)
+    bench.server.was_away(60.0)
+    bench.server.look(bench.clock.monotonic())  # before it has heard what waits
+    assert bench.said("lost") == []
+    bench.turn(6.0)
+    assert bench.said("lost") == ["0", "1"], "this time it is their silence"
+
+
+def test_a_server_says_that_it_is_there_to_whoever_waits_and_asks(make: Make) -> None:
+    bench = make(Quorum(workers=2, quorum=1.0))
+    a, b = bench.peer("0"), bench.peer("1")
+    a.answer(rounds(a, b)[0], 1, 0, 0, 0)
+    assert a.ask(Alive()) == ([], b"") and a.ask(Alive(answer=True)) == ([Here()], b"")
 
 
 def test_who_waited_long_for_work_is_not_dropped_when_it_comes(make: Make) -> None:

@@ -10,7 +10,7 @@ Read in this order:
     trainer.py                    gradients of a worker; worker_rounds.py (quorum, averaging), worker_downpour.py with line.py and
                                   talk.py; calls.py finds its servers again; own_state.py is what it must not lose
     chief.py                      starts all, and ends it; judge.py tests, progress.py tells and remembers, watch.py and deaths.py know
-                                  who is silent, and who died too often
+                                  who is silent, and who died too often; after_ctrl_c.py is how it ends then
     invitation.py, join.py        one more worker
 
 server_process.py and worker_process.py are where processes begin.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import socket
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, final
 
 from laminar.core.errors import LaminarError
-from laminar.parallel.apart.messages import Alive, Hello, Message, Push, Refused, Reply, Welcome, reply
+from laminar.parallel.apart.messages import Alive, Hello, Here, Message, Push, Refused, Reply, Welcome, reply
 from laminar.parallel.wire.frames import Bytes, Gone
 from laminar.parallel.wire.link import Link
 
@@ -40,11 +41,15 @@ class Server:
         room: tuple[int, int] | None = None,
         pause: Callable[[float], None] = time.sleep,
         over: Callable[[], bool] = lambda: False,
+        chief: str = "",
     ) -> None:
         """`room`: bytes that messages have at most, to the server and from it, if they are to lie in shared memory where it is near.
 
         `over`: asked where there is no answer; nobody need wait for a server of a training that has ended.
+        `chief`: for one who is not the chief's own, who that is. Chief and server may both be stopped, or cut off, and nobody would end
+        this worker: when it waits it asks whether the server is there, and gives up. The chief's own are the chief's to end.
         """
+        self._chief = chief
         self.address, self.name, self._room = address, name, room
         self._token, self._timeout, self._pause, self._over = token, timeout, pause, over
         self._silence = min(timeout, SILENCE)
@@ -59,26 +64,36 @@ class Server:
         hello = Hello(worker=self.name, life=self._life, pid=os.getpid(), host=socket.gethostname(), busy=self.busy)
         while True:
             self.close()
-            patience = self._timeout
+            tried = time.monotonic()
             try:
                 self._link = Link(self.address, self._token, timeout=self._silence, room=self._room)
-                patience = HANGS * self._timeout
-                said = _checked(self._link.ask(hello)[0])
+                self._link.send(hello)
+                self._wait(HANGS * self._timeout - (tried - began))
+                said = _checked(self._link.receive()[0])
                 assert isinstance(said, Welcome)
-                self._link.wait_for_ever()  # a server may have no work for long
+                self._link.wait(self._timeout if self._chief else None)  # a server may have no work for long
                 self.welcome, self.name = said, said.worker
                 return said
             except Gone as error:
                 if self._over():
                     raise Over from error
-                if time.monotonic() - began > patience:
-                    raise LaminarError(
-                        "L401",
-                        f"the server at {self.address} did not answer for {patience:g} s: {error}",
-                        hint="look at its machine; laminar build again goes on from the last snapshot",
-                    ) from error
+                if tried - began > self._timeout:  # by then it was tried once more: this process may have been stopped itself
+                    raise self._no_answer(self._timeout, str(error)) from error
                 self._pause(wait)
                 wait = min(2 * wait, LONGEST_PAUSE)
+
+    def _no_answer(self, seconds: float, how: str) -> LaminarError:
+        if not self._chief:
+            return LaminarError(
+                "L401",
+                f"the server at {self.address} did not answer for {seconds:g} s: {how}",
+                hint="look at its machine; laminar build again goes on from the last snapshot",
+            )
+        return LaminarError(
+            "L401",
+            f"the server at {self.address} did not answer for {seconds:g} s ({how}), and {self._chief} has started no other",
+            hint="if the build was stopped (Ctrl-Z), let it go on; else look at its machine and at the network. Then laminar join again",
+        )
 
     def answer(self, said: Push, *payload: Bytes) -> None:
         """The round that is worked at. If it does not arrive, the server asks again."""
@@ -111,11 +126,27 @@ class Server:
     def hear(self) -> tuple[Reply, memoryview]:
         """The second half, which waits unless it is `ready`."""
         assert self._link is not None
+        while True:
+            self._wait(HANGS * self._timeout if self._chief else math.inf, asks=bool(self._chief))
+            header, data = self._link.receive()
+            if not isinstance(said := _checked(header), Here):
+                return said, data
+
+    def _wait(self, patience: float, *, asks: bool = False) -> None:
+        """Until there is something to receive, or the end of a line. L401 if that takes too long. `asks` whether the server is there.
+
+        Looks are counted: the time in which this process itself was stopped is not the server's.
+        """
+        assert self._link is not None
+        looks = 0
         while not self._link.ready(self._silence):
             if self._over():  # a server that hangs holds the line
                 raise Over
-        header, data = self._link.receive()
-        return _checked(header), data
+            looks += 1
+            if looks * self._silence > patience:
+                raise self._no_answer(HANGS * self._timeout, "it takes calls and says nothing")
+            if asks:
+                self._tell(Alive(answer=True))
 
     @property
     def near(self) -> bool:

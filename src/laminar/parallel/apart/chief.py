@@ -9,16 +9,16 @@ from __future__ import annotations
 import shutil
 import signal
 import socket
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, final
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
 from laminar.parallel.apart import invitation, keep
 from laminar.parallel.apart import plan as plans
+from laminar.parallel.apart.after_ctrl_c import CtrlC
 from laminar.parallel.apart.brief import addresses, make_brief
 from laminar.parallel.apart.deaths import MOST, WITHIN, Deaths
 from laminar.parallel.apart.decisions import INTERRUPTED
@@ -48,13 +48,6 @@ from laminar.train.strategies import Averaging, Downpour, Quorum
 WORKER, SERVER = "laminar.parallel.apart.worker_process", "laminar.parallel.apart.server_process"
 LOOK: Final = 0.01  # seconds between looks for a judgement that is under way
 IDLE: Final = 0.25  # and for anything else that nobody says: Ctrl-C, silence
-STARTING: Final = 60.0  # seconds that a server may take to start
-
-T = TypeVar("T")
-
-
-class _NoAnswer(Exception):
-    """After Ctrl-C a server does not answer, and will not be started again."""
 
 
 def run_apart(job: Job, how: Averaging | Downpour | Quorum, description: Description, emit: Emit, staff: Staff | None = None) -> Trained:
@@ -121,13 +114,11 @@ class _Chief:
         self.guests: set[str] = set()  # workers that someone else has started
         self.fewer = 0  # workers that have gone since it was last asked whether there are enough
         self.leaving: set[Member] = set()  # workers whose machine is about to end
-        self.listening: set[int] = set()  # servers that are there
         self.unsaid: set[int] = set()  # servers that are to hear how things are
         self.behind = -1  # the newest epoch that is being tested elsewhere: rounds go on
         self.stopping = ""  # why it is over
         self.over = False  # nobody is needed any more
-        self.asked: float | None = None  # when Ctrl-C was pressed
-        self.unheard = False  # a server did not answer after that
+        self.ctrl_c = CtrlC(crew, len(plan.shards), self.how.timeout, self.now, meanwhile=self._meanwhile)
         self.tick = self.now()  # when the epoch began
 
     def close(self) -> None:
@@ -153,36 +144,31 @@ class _Chief:
             while self.unsaid:
                 self._tell(self.unsaid.pop())
             self._end_silent()
-            if self.interrupts.asked and self.asked is None:
+            if self.interrupts.asked and not self.ctrl_c.pressed:
                 self._interrupt()
-        if self.asked is not None:
+        if self.ctrl_c.pressed:
             self._keep()
             raise KeyboardInterrupt
         return self._end()
 
     def _busy(self) -> bool:
         judging = self.judging is not None
-        if self.asked is not None:
-            return self._whole and (bool(self.crew.workers) or judging) and self.now() - self.asked < self.how.timeout
+        if self.ctrl_c.pressed:
+            return self.ctrl_c.has_time and (bool(self.crew.workers) or judging)
         return bool(self.crew.workers or self.guests or judging or self.to_judge)
-
-    @property
-    def _whole(self) -> bool:
-        """Do all servers answer? Else there is the snapshot from before."""
-        return len(self.listening) == len(self.plan.shards) and not self.unheard
 
     def _start(self, resumes: bool) -> None:
         told, plan = self.told, self.plan
         assert told.history is not None
         for shard in range(len(plan.shards)):
             self._start_server(shard, again=False)
-        while len(self.listening) < len(plan.shards):
+        while len(self.ctrl_c.listening) < len(plan.shards):
             self._hear(IDLE)
             if self.interrupts.asked:
                 raise KeyboardInterrupt
         fields = {"step": told.at.step, "steps": plan.steps, "epoch": told.at.epoch, "epochs": self.job.recipe.epochs}
         if resumes:
-            told.resumed = told.at.step = fields["step"] = self._patiently(self.judge.fetch)
+            told.resumed = told.at.step = fields["step"] = self.ctrl_c.patiently(self.judge.fetch)
             told.history.tell("resume", **fields, why=f"goes on after step {told.resumed} of {plan.steps}")
         else:
             samples, threads = len(self.job.data.train), self.brief["threads"]
@@ -234,7 +220,7 @@ class _Chief:
         assert told.history is not None and event is not None
         match event:
             case {"listening": address}:
-                self.listening.add(said.member.rank)
+                self.ctrl_c.listening.add(said.member.rank)
                 self.brief["addresses"][said.member.rank] = address
                 if told.announced:  # it takes the place of one that died
                     self._announce_server(said.member)
@@ -284,16 +270,23 @@ class _Chief:
             case _:
                 pass
 
+    def _meanwhile(self) -> None:
+        """While a server does not answer."""
+        self._hear(LOOK)
+        self._end_silent()
+
     def _end_silent(self) -> None:
-        for member, why in self.watch.silent(self.crew.alive):
+        now = self.now()
+        self._hear(0)  # after the look at the clock: this process may have been stopped itself
+        for member, why in self.watch.silent(self.crew.alive, now):
             self.told.note(f"{member.name} {why}, and was ended")
             member.kill()
 
     def _ended(self, member: Member) -> None:
         self.watch.ended(member)
         if member.role == "server":
-            self.listening.discard(member.rank)
-        if self.asked is not None:
+            self.ctrl_c.listening.discard(member.rank)
+        if self.ctrl_c.pressed:
             return
         if member.role == ROLE:
             if self.hire is not None:
@@ -338,7 +331,7 @@ class _Chief:
     # Judging
 
     def _judge_next(self) -> None:
-        if self.judging is None and self.to_judge and self.asked is None and 0 in self.listening:
+        if self.judging is None and self.to_judge and not self.ctrl_c.pressed and 0 in self.ctrl_c.listening:
             told = self.to_judge.pop(0)
             self.judging = told, self.judge.judge(told)
 
@@ -379,55 +372,21 @@ class _Chief:
     def _tell(self, shard: int) -> None:
         """How things are: to a server for which something is new, or which is new itself."""
         message = Chief(tested=max(self.told.judged, self.behind), stop=self.stopping, absent=sorted(self.absent), keep=self.over)
-        self._patiently(lambda: self.judge.say(shard, message))
-
-    def _patiently(self, ask: Callable[[], T]) -> T:
-        """A server that died or is stopped is started again: see to that meanwhile, and ask once more.
-
-        Not after Ctrl-C: _NoAnswer once one is gone, or was silent for the strategy's timeout."""
-        since, patience = self.now(), 3 * self.how.timeout + STARTING
-        while True:
-            try:
-                return ask()
-            except Gone as error:
-                if self.asked is not None and (not self._whole or self.now() - self.asked >= self.how.timeout):
-                    raise _NoAnswer from error
-                if self.now() - since > patience:
-                    raise LaminarError(
-                        "L401",
-                        f"a server did not answer for {patience:g} s: {error}",
-                        hint="look at its machine; laminar build again goes on from the last snapshot",
-                    ) from error
-                self._hear(LOOK)
-                self._end_silent()
+        self.ctrl_c.patiently(lambda: self.judge.say(shard, message))
 
     # The end
 
     def _interrupt(self) -> None:
-        self.asked, self.stopping = self.now(), INTERRUPTED
-        self._to_servers(self._tell)
-        for member in self.crew.workers:
-            member.send(signal.SIGUSR1)
-
-    def _to_servers(self, say: Callable[[int], None]) -> None:
-        """After Ctrl-C: to each, as long as all answer."""
-        for shard in range(len(self.plan.shards)) if self._whole else []:
-            try:
-                say(shard)
-            except _NoAnswer:
-                self.unheard = True
-                for member in self.crew.alive:
-                    if member.role == "server" and member.rank == shard:
-                        member.kill()  # who hangs does not end when it is asked to
-                return
+        self.stopping = INTERRUPTED
+        self.ctrl_c.press(self._tell)
 
     def _say_keep(self, shard: int) -> None:
-        self._patiently(lambda: self.judge.say(shard, Chief(keep=True)))
+        self.ctrl_c.patiently(lambda: self.judge.say(shard, Chief(keep=True)))
 
     def _keep(self) -> None:
         assert self.told.history is not None
-        self._to_servers(self._say_keep)
-        if self._whole:
+        self.ctrl_c.keep(self._say_keep)
+        if self.ctrl_c.whole:
             self._hear(IDLE)
         self.told.history.tell("checkpoint", step=self.told.at.step, epoch=self.told.at.epoch, why="interrupted")
         self.told.save()
@@ -436,7 +395,7 @@ class _Chief:
         told, at = self.told, self.told.at
         history = told.history
         assert history is not None
-        step = self._patiently(self.judge.fetch)
+        step = self.ctrl_c.patiently(self.judge.fetch)
         if not at.metrics or step != at.step or self.stopping != "all epochs done":
             at.metrics = self.judge.metrics()
         at.step = step

@@ -43,7 +43,7 @@ def write(folder: Path, told: Mapping[str, Any]) -> Path:
     beside = path.with_suffix(".part")
     beside.unlink(missing_ok=True)
     with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump({**told, "host": socket.gethostname()}, file)
+        json.dump({**told, "host": socket.gethostname(), "pid": os.getpid()}, file)
     os.replace(beside, path)
     return path
 

@@ -16,7 +16,8 @@ def join(told: dict[str, Any], *, named: Callable[[str], None]) -> tuple[Did, bo
     """`told` is an invitation (invitation.py). What was done, and whether Ctrl-C ended it: that hands in what is computed first."""
     with Interrupts() as interrupts:
         try:
-            did = work(told, "", leave=lambda: interrupts.asked, named=named, over=lambda: not invitation.holds(told))
+            chief = f"its build (process {told['pid']} on {told['host']})"
+            did = work(told, "", leave=lambda: interrupts.asked, named=named, over=lambda: not invitation.holds(told), chief=chief)
         except Over as error:
             raise LaminarError(
                 "L006",

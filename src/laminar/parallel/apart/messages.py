@@ -65,7 +65,9 @@ class Ask(Message, frozen=True, kw_only=True, tag="ask"):
 
 
 class Alive(Message, frozen=True, kw_only=True, tag="alive"):
-    """Nothing to say, and still at work. No reply."""
+    """Nothing to say, and still at work. No reply, unless it is to find out whether the server is."""
+
+    answer: bool = False
 
 
 class Chief(Message, frozen=True, kw_only=True, tag="chief"):
@@ -124,13 +126,17 @@ class Finished(Message, frozen=True, kw_only=True, tag="finished"):
     again: bool = False
 
 
+class Here(Message, frozen=True, kw_only=True, tag="here"):
+    """The answer to Alive: what was asked before is not forgotten, there is nothing to say to it yet."""
+
+
 class Refused(Message, frozen=True, kw_only=True, tag="refused"):
     code: str
     message: str
     hint: str
 
 
-Reply = Welcome | Taken | Parameters | Unit | Round | Finished | Refused
+Reply = Welcome | Taken | Parameters | Unit | Round | Finished | Here | Refused
 
 
 def request(header: dict[str, Any]) -> Request:

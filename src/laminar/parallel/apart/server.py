@@ -23,6 +23,7 @@ from laminar.parallel.apart.messages import (
     Fetch,
     Finished,
     Hello,
+    Here,
     Parameters,
     Push,
     Refused,
@@ -39,6 +40,7 @@ from laminar.parallel.wire.hub import Caller, Heard, Hub
 
 SNAPSHOT_SECONDS: Final = 2.0
 SNAPSHOT_SHARE: Final = 0.05  # of the time, at most, for snapshots of a large model
+AWAY: Final = 1.0  # seconds later than it wanted to look at the clock
 STALL_SECONDS: Final = 5.0  # in which nothing can happen, before it is told
 
 
@@ -56,7 +58,7 @@ class Server:
         self._stalled: float | None = None  # since when; infinite: it was told
         self._changed = False  # since the snapshot
         self._end_kept = False
-        now = clock.monotonic()
+        now = self._turned = clock.monotonic()
         self.snapshot_due = now + SNAPSHOT_SECONDS
         # Workers that were there before this server was, and have not called yet. A new build has to start them first.
         self.missed = set(self.decisions.aggregator.workers)
@@ -79,7 +81,17 @@ class Server:
         due = min(self.snapshot_due, self.report.due, math.inf if wakes is None else wakes)
         for heard in self.hub.turn(max(0.0, due - self.clock.monotonic())):
             self.hear(heard)
-        self.look(self.clock.monotonic())
+        now = self.clock.monotonic()
+        self.was_away(now - max(self._turned, due))
+        self.look(now)
+        self._turned = self.clock.monotonic()
+
+    def was_away(self, seconds: float) -> None:
+        """It was stopped itself, and continued: whoever has spoken meanwhile was not heard, and was not silent."""
+        if seconds > AWAY:
+            self.missed_until += seconds
+            for caller in self.hub.callers:
+                caller.heard += seconds
 
     def look(self, now: float) -> None:
         """What is due because time has passed."""
@@ -145,7 +157,8 @@ class Server:
                 self.decisions.asked(caller.who, said.done)
                 self.waiting[caller.who] = caller
             case Alive():
-                pass
+                if said.answer:
+                    self.hub.send(caller, Here())
             case Chief():
                 self._chief(caller, said)
             case _:

@@ -41,9 +41,9 @@ class Watch:
         for known in (self._began, self._heard):
             known.pop(member, None)
 
-    def silent(self, members: Iterable[Member]) -> list[tuple[Member, str]]:
-        """Who, and what is to be said of it. Told once."""
-        found, now = [], self._now()
+    def silent(self, members: Iterable[Member], now: float) -> list[tuple[Member, str]]:
+        """Who, and what is to be said of it. Told once. `now`: when it was last known that nobody was heard who is not."""
+        found = []
         for member in members:
             if member not in self._began:
                 continue

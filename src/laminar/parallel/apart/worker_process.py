@@ -46,18 +46,22 @@ def work(
     leave: Callable[[], bool],
     named: Callable[[str], None] = lambda _: None,
     over: Callable[[], bool] = lambda: False,
+    chief: str = "",
 ) -> Did:
     """Open the job, call the servers, and train until they say that it is over, or `leave` does.
 
     An empty `name`: the first server finds one, and `named` hears it. `over`: has it ended, when no server is there to say so? Over is
-    raised if it had before this worker began.
+    raised if it had before this worker began. `chief`: who that is, for one who is not its own.
     """
     keep_freed_memory()
     plan, attempt = plans.from_json(told["plan"]), msgspec.convert(told["attempt"], Attempt)
     job = Description.from_json(told["job"]).open()
     folder = Path(told["folder"]) if name else None
     addresses = told["addresses"]
-    servers = [Server(at, told["token"], name, plan.how.timeout, room=plan.room(shard), over=over) for shard, at in enumerate(addresses)]
+    servers = [
+        Server(at, told["token"], name, plan.how.timeout, room=plan.room(shard), over=over, chief=chief)
+        for shard, at in enumerate(addresses)
+    ]
     with borrowed.settings(told["threads"]):
         trainer = Trainer(job, plan)
         try:

@@ -50,9 +50,9 @@ class Link:
         """Is there something to receive, or an end? Waits for it for so many seconds."""
         return bool(self._looks.poll(1000 * within))
 
-    def wait_for_ever(self) -> None:
-        """The timeout was for the beginning."""
-        self._socket.settimeout(None)
+    def wait(self, timeout: float | None) -> None:
+        """From now on so long, for a message of which nothing more comes or goes. None: for ever."""
+        self._socket.settimeout(timeout)
 
     def send(self, header: Any, *payload: Bytes) -> None:
         """The bytes may change afterwards."""
@@ -61,9 +61,17 @@ class Link:
         self.sent += size
         try:
             for part in parts:
-                self._socket.sendall(part)
+                self._send_all(part)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)  # what is sent next would count as the rest of this
             raise Gone(str(error)) from error
+
+    def _send_all(self, part: memoryview) -> None:
+        """The timeout is for each piece: a slow line is no dead one."""
+        gone = 0
+        while gone < len(part):
+            gone += self._socket.send(part[gone:] if gone else part)
 
     def _done_with_room(self) -> None:
         if self._used and self._room is not None:
