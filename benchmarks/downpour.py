@@ -28,9 +28,11 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=12, help="steps between pushes, and between fetches")
     parser.add_argument("--solo", default='optimizer = "adam", lr = 0.001')
     parser.add_argument("--server", default='optimizer = "adam", lr = 0.01')
+    parser.add_argument("--more", default="", help="further settings of the strategy")
+    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    common = f"epochs = {args.epochs}, batch = {args.batch}, seed = 0, threads = 1"
-    strategy = f"n_push = {args.n}, n_fetch = {args.n}"
+    common = f"epochs = {args.epochs}, batch = {args.batch}, seed = {args.seed}, threads = 1"
+    strategy = f"n_push = {args.n}, n_fetch = {args.n}{args.more and ', ' + args.more}"
     recipes = {
         "one process": f"{common}, {args.solo}",
         "1 worker, 1 server": f'{common}, {args.server}, strategy = {{ kind = "downpour", workers = 1, {strategy} }}',

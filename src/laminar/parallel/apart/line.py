@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import final
 
@@ -47,10 +48,13 @@ class Line:
     def dropped(self) -> int:
         return self._talk.dropped
 
-    def push(self, push: Push, packet: Bytes, buffers: bytes) -> None:
-        """Numbered here. One at a time: waits until the one before is taken. The packet must stay as it is."""
+    def push(self, push: Push, packet: Bytes, buffers: bytes, base: int | None = None) -> None:
+        """Numbered here. One at a time: waits until the one before is taken. The packet must stay as it is.
+
+        `base`: version of what it was computed on; None: of what was taken last.
+        """
         self.settle()
-        self._begin((self._talk.numbered(push, self.base), (packet, buffers)))
+        self._begin((self._talk.numbered(push, self.base if base is None else base), (packet, buffers)))
 
     def fetch(self) -> None:
         self.settle()
@@ -97,15 +101,15 @@ class Line:
             return
         self.waited += time.monotonic() - began
 
-    def take(self, row: Tensor) -> bool:
-        """Put parameters that have come into `row`. False: there are no new ones."""
+    def take(self, into: Callable[[Tensor], object]) -> bool:
+        """Give it parameters that have come; they are gone afterwards. False: there are no new ones."""
         if self._asked is not None and self.server.ready():
             self._end()
         if self._fresh is None:
             return False
         with self._lock:
             assert self._fresh is not None
-            row.copy_(self._inbox if self._where is None else self._where)
+            into(self._inbox if self._where is None else self._where)
             self.base, self._fresh, self._where = self._fresh, None, None
         return True
 

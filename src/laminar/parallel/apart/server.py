@@ -140,7 +140,7 @@ class Server:
             case Fetch():
                 if said.keep:
                     self.save()
-                self._send_parameters(caller)
+                self._send_parameters(caller, self._row())
             case Ask() if caller.who and self.decisions.units is not None:
                 self.decisions.asked(caller.who, said.done)
                 self.waiting[caller.who] = caller
@@ -206,7 +206,7 @@ class Server:
             self.decisions.start_without(len(said.absent))
         if said.keep:
             self.save(durable=True)
-        self._send_parameters(caller)
+        self._send_parameters(caller, self.decisions.numbers.layer.numpy().data)
 
     def _gone(self, caller: Caller) -> None:
         worker, caller.who = caller.who, ""
@@ -231,9 +231,9 @@ class Server:
         buffers = self.decisions.numbers.mean_buffers()
         return [] if buffers is None else [buffers.numpy().data]
 
-    def _send_parameters(self, caller: Caller) -> None:
+    def _send_parameters(self, caller: Caller, row: memoryview) -> None:
         buffers, version = self._buffers(), self.decisions.aggregator.version
-        self.hub.send(caller, Parameters(version=version, step=self.decisions.position, buffers=bool(buffers)), self._row(), *buffers)
+        self.hub.send(caller, Parameters(version=version, step=self.decisions.position, buffers=bool(buffers)), row, *buffers)
 
     def hand_out(self) -> None:
         """Give work to whoever waits for it, where there is some."""
