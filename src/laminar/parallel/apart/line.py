@@ -19,6 +19,7 @@ from torch import Tensor
 from laminar.parallel.apart.calls import Server
 from laminar.parallel.apart.messages import Ask, Fetch, Finished, Parameters, Push, Reply, Taken, Unit
 from laminar.parallel.apart.talk import Said, Talk
+from laminar.parallel.apart.work import Task
 from laminar.parallel.wire.frames import Bytes
 
 
@@ -37,6 +38,7 @@ class Line:
         self._where: Tensor | None = None  # they are in the server's message still; None: in the inbox
         self.buffers = b""  # the model's, as they came with the first parameters; empty: the server has none
         self.base = server.welcome.version  # of what the worker has
+        self._task: Task | None = None  # that came with the answer to the last push
         self.waited = 0.0  # seconds that the worker's own thread has waited for this line
 
     @property
@@ -78,7 +80,11 @@ class Line:
             self._talk.still_here()
 
     def ask(self, done: int | None) -> Unit | Finished:
+        """For the next unit, which may have come with the answer to a push that asked for it."""
         self.settle()
+        if self._task is not None:
+            task, self._task = self._task, None
+            return Unit(task=task)
         began = time.monotonic()
         if self._thread is not None:
             said = self._thread.submit(self._exchange, (Ask(done=done), ())).result()
@@ -149,6 +155,8 @@ class Line:
 
     def _receive(self, reply: Reply, data: memoryview) -> None:
         assert isinstance(reply, Taken | Parameters)
+        if isinstance(reply, Taken):
+            self._task = reply.task
         if not len(data):
             return
         came = torch.frombuffer(data, dtype=torch.float32, count=self._inbox.numel())

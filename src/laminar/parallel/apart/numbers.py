@@ -4,6 +4,7 @@
     distances   averaging: start - end of each worker; an outer step (../outer.py)
                 downpour with `push = "steps"`: the sum of a worker's own steps since its last push, which is made here too
 
+No tensor here has a gradient of its own, so nothing says no_grad: that would take as long as a small operation, each time.
 A step that is shorter because its gradients are old has a lower rate, not smaller gradients: Adam and its kin would not notice those.
 """
 
@@ -71,7 +72,6 @@ class OptimizerStep:
                 total.mul_(self._clip / (norm + 1e-6))
         self.step_of(row, [part.of(total) for part in self._layout.parts] if self._by_tensor else [total], rate * share)
 
-    @torch.no_grad()
     def step_of(self, row: Tensor, grads: list[Tensor], rate: float) -> None:
         as_they_were = [part.of(row).clone() for _, part in self._idle]
         self._update(self._views, grads, self._state, rate)
@@ -154,7 +154,6 @@ class Numbers:
         self._idle: frozenset[str] | None = None  # None: nobody has told yet
         self.lr = 0.0  # of the last step
 
-    @torch.no_grad()
     def check(self, payload: str, packet: memoryview) -> None:
         """BadPacket unless it can be decoded: before anything is decided about it. Most often it is a step by itself, and decoded once."""
         self._decoded = ""
@@ -179,7 +178,6 @@ class Numbers:
     def idle(self) -> list[str] | None:
         return None if self._idle is None else sorted(self._idle)
 
-    @torch.no_grad()
     def apply(self, parts: Sequence[Part], arrived: tuple[str, memoryview] | None, position: int) -> None:
         """One step of the parts; `arrived` is the one that need not have been held. `position`: batches before it."""
         share = sum(part.weight for part in parts)
@@ -206,7 +204,6 @@ class Numbers:
             part.of(self.row).copy_(params[part.name])
         self._mean.copy_(self.row)
 
-    @torch.no_grad()
     def stepped(self, position: int, batches: int) -> None:
         """The last step was of so many batches, after `position` before it. Exponential weights; at first the plain mean of all so far."""
         if self._smooth and batches:

@@ -34,6 +34,7 @@ from laminar.parallel.apart.messages import (
 )
 from laminar.parallel.apart.plan import Plan
 from laminar.parallel.apart.report import Report
+from laminar.parallel.apart.work import Task
 from laminar.parallel.compress.packet import BadPacket
 from laminar.parallel.wire.hub import Caller, Heard, Hub
 
@@ -191,9 +192,17 @@ class Server:
         if said.sequence - self.kept.get(caller.who, -1) >= self.window // 2:
             self.save()
         dropped = "" if why == REPEATED else why
-        taken = Taken(version=self.decisions.aggregator.version, kept=self.kept.get(caller.who, -1), dropped=dropped)
+        task = self._next_task(caller, said) if said.ask else None
+        taken = Taken(version=self.decisions.aggregator.version, kept=self.kept.get(caller.who, -1), dropped=dropped, task=task)
         # What a stale gradient was computed on is too old: its worker is to have something newer, whether it asked or not.
         self.hub.send(caller, taken, *([self._row()] if said.fetch or dropped == "stale" else []))
+
+    def _next_task(self, caller: Caller, said: Push) -> Task | None:
+        """As if it had asked. None: it has to ask, and to wait with the others."""
+        if self.decisions.units is None or said.unit is None:
+            return None
+        self.decisions.asked(caller.who, said.unit)
+        return None if self.decisions.finished else self.decisions.work_for(caller.who)
 
     def _chief(self, caller: Caller, said: Chief) -> None:
         self.decisions.tested(said.tested)

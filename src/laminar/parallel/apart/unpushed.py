@@ -59,12 +59,10 @@ class Steps:
     def take(self, line: Line) -> None:
         line.take(self._began_at)
 
-    @torch.no_grad()
     def _began_at(self, start: Tensor) -> None:
         self._row.add_(torch.sub(start, self._start, out=self._far))
         self._start.copy_(start)
 
-    @torch.no_grad()
     def give(self) -> Tensor:
         torch.sub(self._start, self._row, out=self._far)
         self._start.copy_(self._row)

@@ -95,8 +95,11 @@ class DownpourWorker:
             self.batches += 1
             self.pending, self.losses = self.pending + 1, self.losses + loss
             fetch, leave = self.batches % how.n_fetch == 0, self.leave()
-            if self.pending >= how.n_push or batch + 1 == task.last or leave:
-                self._push(task, task.epoch + batch / trainer.plan.batches, fetch=fetch)
+            last = batch + 1 == task.last
+            if self.pending >= how.n_push or last or leave:
+                # Where there are several servers, a unit is done when all of them have it.
+                ask = last and not leave and len(self.lines) == 1
+                self._push(task, task.epoch + batch / trainer.plan.batches, fetch=fetch, ask=ask)
             elif fetch:
                 for line in self.lines:
                     line.fetch()
@@ -113,7 +116,7 @@ class DownpourWorker:
             self.said = now
             self.lines[0].alive()
 
-    def _push(self, task: Task, progress: float, *, fetch: bool) -> None:
+    def _push(self, task: Task, progress: float, *, fetch: bool, ask: bool) -> None:
         """What was found since the last time. Of a sum of gradients a server with plain sgd makes the very steps that were made here."""
         trainer, tally, buffers = self.trainer, self.trainer.told(), self.trainer.buffer_bytes()
         before, self.pushed = self.pushed or self._now(), self._now()
@@ -136,6 +139,7 @@ class DownpourWorker:
                 tally=tally,
                 epoch=task.epoch,
                 idle=trainer.idle(shard),
+                ask=ask,
                 packet=packet.nbytes,
             )
             line.push(push, packet.data, buffers if not shard else b"", base)
