@@ -1,7 +1,8 @@
 """Downpour on a virtual clock: what parallel/apart/worker_downpour.py, line.py and server.py do, without the numbers. No torch here.
 
 A worker has a line to every server, with one exchange under way at most. What came is taken before a batch; a push is told the version
-that was taken then, so with overlap a gradient of a worker that is alone is one version old. At the end of a unit everything is waited for.
+that was taken then, so with overlap a gradient of a worker that is alone is one version old. At the end of a unit everything is waited for;
+a server that is the only one gives the next with its answer, several are asked.
 """
 
 from __future__ import annotations
@@ -143,7 +144,10 @@ class DownpourRun:
         self._on(worker)
 
     def _on(self, worker: int) -> None:
-        if self.workers[worker].left == 0:
+        me = self.workers[worker]
+        if me.left == 0 and self.how.shards == 1 and self.how.unit is not None:
+            me.left = self.how.unit
+        if me.left == 0:
             self._ask(worker)
         else:
             self._batch(worker)

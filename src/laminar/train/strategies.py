@@ -121,12 +121,16 @@ class Downpour(AgeingSpec, frozen=True, kw_only=True, forbid_unknown_fields=True
     shards: int = 1  # processes that the parameters are shared out to
     n_push: int = 4  # steps of a worker between pushes
     n_fetch: int = 4  # and between fetches
+    push: Literal["gradients", "steps"] = "gradients"  # sums of gradients, for the servers' optimizer; or steps of the worker's own
+    smooth: int = 0  # batches: the layer is the servers' parameters, averaged over about so many; 0: the last ones
     warm_start: int = 0  # steps that the first worker makes alone
     overlap: bool = True  # a worker goes on while its gradients and parameters travel
 
     def key_fields(self) -> dict[str, Any]:
         names = ("workers", "n_push", "n_fetch", "warm_start", "overlap", "ageing", "max_staleness")
-        return {"kind": self.kind, **{n: getattr(self, n) for n in names}, "compress": with_settings(self.compression)}
+        found = {"kind": self.kind, **{n: getattr(self, n) for n in names}, "compress": with_settings(self.compression)}
+        # What there was no choice about before is not in the keys of layers from then.
+        return found | ({"push": self.push} if self.push != "gradients" else {}) | ({"smooth": self.smooth} if self.smooth else {})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,6 +139,8 @@ class Downpour(AgeingSpec, frozen=True, kw_only=True, forbid_unknown_fields=True
                 raise ValueError(f"strategy.{name} is {getattr(self, name)}, but must be 1 or more")
         if self.warm_start < 0:
             raise ValueError(f"strategy.warm_start is {self.warm_start}, but must be 0 or more steps")
+        if self.smooth < 0:
+            raise ValueError(f"strategy.smooth is {self.smooth}, but must be 0 or more batches")
 
 
 class Quorum(AgeingSpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="quorum"):

@@ -33,7 +33,7 @@ from laminar.parallel.aggregate.messages import (
 )
 from laminar.parallel.aggregate.rules import Rules, sync
 from laminar.parallel.aggregate.seen import WINDOW, Seen
-from laminar.parallel.aggregate.weights import age, weigh
+from laminar.parallel.aggregate.weights import age, share, weigh
 
 
 def gradient(worker: str, number: int, base: int = 0, round: int | None = None, now: float = 0.0, work: float = 1.0) -> Gradient:
@@ -222,6 +222,18 @@ def test_each_gradient_is_a_step_weighed_by_its_age() -> None:
     assert made.statistics.staleness == {0: 2, 2: 1} and made.statistics.mean_staleness == pytest.approx(2 / 3)
 
 
+def test_one_of_several_counts_for_its_share_and_is_old_when_it_is_older_than_they_make_it() -> None:
+    made = begun(Rules(kind="arrival", ageing=1.0, among=2), "ab")
+    assert made.on(gradient("a", 0, 0)) == [Apply((Part("a0", "a", 1 / 2, 0),), 1)]
+    assert made.on(gradient("b", 0, 0)) == [Apply((Part("b0", "b", 1 / 2, 1),), 2)]
+    made.on(Joined("c", 0.0))
+    assert made.on(gradient("c", 0, 0)) == [Apply((Part("c0", "c", 1 / 3, 2),), 3)]
+    made.on(Left("c", 0.0))
+    assert weights(made.on(gradient("a", 1, 0))) == {"a1": pytest.approx(1 / 4)}  # three steps old, and one is usual
+    made.on(Left("b", 0.0))
+    assert weights(made.on(gradient("a", 2, 4))) == {"a2": 1 / 2}  # its rate is for two
+
+
 def test_a_buffer_steps_when_it_is_full_or_its_first_gradient_waited_long_enough() -> None:
     made = begun(Rules(kind="arrival", buffer=3, deadline=5.0), "ab")
     made.on(gradient("a", 0, 0, now=1.0))
@@ -329,6 +341,7 @@ def test_numbers_are_seen_once(numbers: list[int]) -> None:
 def test_ages() -> None:
     assert [age(s, 0.5) for s in (0, 3)] == [1.0, 0.5]
     assert age(1000, 0.0) == 1.0
+    assert [share(s, 0.5, 4) for s in (0, 3, 15)] == [0.25, 0.25, 0.125] and share(1000, 0.0, 2) == 0.5 and share(0, 8.0, 1) == 1.0
     assert weigh([49.0], [1.0]) == [1.0]
     assert weigh([2.0, 1.0], [0.5, 1.0]) == [0.5, 0.5]
 
@@ -345,6 +358,8 @@ def test_ages() -> None:
         ({"answers": 5}, "answers is 5 without a deadline"),
         ({"answers": 5, "deadline": 1.0, "minimum": 6}, "minimum is 6, but a round has 5"),
         ({"buffer": 2}, 'buffer is given with kind = "rounds"'),
+        ({"among": 2}, 'among is given with kind = "rounds"'),
+        ({"kind": "arrival", "among": 0}, "among is 0"),
         ({"kind": "arrival", "quorum": 0.5}, 'quorum is given with kind = "arrival"'),
         ({"kind": "arrival", "buffer": 0}, "buffer is 0"),
         ({"late": "keep"}, "late"),

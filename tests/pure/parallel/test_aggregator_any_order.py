@@ -35,7 +35,7 @@ from laminar.parallel.aggregate.messages import (
     Welcome,
 )
 from laminar.parallel.aggregate.rules import Rules, sync
-from laminar.parallel.aggregate.weights import age
+from laminar.parallel.aggregate.weights import age, share
 
 WORKERS = 4
 
@@ -158,7 +158,9 @@ class Story:
         self.check_figures()
 
     def check_weights(self, step: Apply) -> None:
-        ages = [age(part.staleness, self.rules.ageing) for part in step.parts]
+        among = None if self.rules.among is None else max(self.rules.among, len(self.one.workers))
+        ageing = self.rules.ageing
+        ages = [age(part.staleness, ageing) if among is None else share(part.staleness, ageing, among) for part in step.parts]
         assert step.parts and all(0 < part.weight <= 1 for part in step.parts)
         assert math.isclose(sum(part.weight for part in step.parts), max(ages), rel_tol=1e-9)
         oldest = math.inf if self.rules.max_staleness is None else self.rules.max_staleness
@@ -215,6 +217,7 @@ RULES = st.one_of(
         Rules,
         kind=st.just("arrival"),
         buffer=st.integers(1, 4),
+        among=st.sampled_from([None, 1, 3, 9]),
         deadline=st.sampled_from([None, 2.0]),
         ageing=st.sampled_from([0.0, 0.5, 1.0]),
         max_staleness=st.sampled_from([None, 0, 2]),

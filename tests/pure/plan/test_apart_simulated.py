@@ -60,10 +60,12 @@ def test_downpour_on_one_core_hides_nothing() -> None:
     assert found.seconds_per_batch == pytest.approx(COMPUTE + PUSH + APPLY + FETCH)
 
 
-def test_a_unit_ends_with_waiting_and_asking() -> None:
+def test_a_unit_ends_with_waiting_and_where_there_are_several_servers_with_asking() -> None:
     found = downpour(scene(1), n_push=2, n_fetch=2, unit=2)
-    assert found.seconds_per_batch == pytest.approx(COMPUTE + (PUSH + APPLY + FETCH + 2 * WORD) / 2)
+    assert found.seconds_per_batch == pytest.approx(COMPUTE + (PUSH + APPLY + FETCH) / 2)
     assert found.staleness == {0: 1.0}
+    one, two = (downpour(scene(1), n_push=2, n_fetch=2, shards=2, overlap=False, unit=unit) for unit in (None, 2))
+    assert two.seconds_per_batch == pytest.approx(one.seconds_per_batch + 2 * WORD / 2)
 
 
 def test_pushes_more_often_than_fetches() -> None:

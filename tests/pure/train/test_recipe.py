@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from laminar.core import digest
 from laminar.train.recipe import Recipe, Target
 from laminar.train.schedules import Constant, Cosine, OneCycle, Step
+from laminar.train.strategies import Downpour
 
 
 def read(**fields: Any) -> Recipe:
@@ -206,3 +207,9 @@ def test_targets(target: Target, metrics: dict[str, float], reached: bool) -> No
 def test_a_recipe_needs_no_torch() -> None:
     program = "import sys, laminar.train.recipe; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_what_downpour_had_no_choice_about_before_is_not_in_its_key() -> None:
+    before = {"ageing", "compress", "kind", "max_staleness", "n_fetch", "n_push", "overlap", "warm_start", "workers"}
+    assert Downpour().key_fields().keys() == before
+    assert Downpour(push="steps", smooth=100).key_fields().keys() == before | {"push", "smooth"}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -13,10 +14,13 @@ from torch import Tensor, nn
 
 from laminar.core.events import read
 from laminar.data.batches import Batches
+from laminar.parallel.apart.prepare import make_plan
+from laminar.parallel.apart.shard import make_numbers
 from laminar.parallel.outer import Nesterov
 from laminar.train.compression import Dgc, Int8, PowerSgd, TopK
 from laminar.train.job import Job
 from laminar.train.loop import train
+from laminar.train.snapshot import trainable
 from laminar.train.strategies import Averaging, Downpour, OuterNesterov, Quorum
 
 
@@ -62,6 +66,62 @@ def test_downpour_with_pushes_far_apart_makes_the_steps_of_its_workers(tmp_path:
     weights, _ = solo(tmp_path / "solo")
     found = apart(tmp_path / "apart", strategy=Downpour(workers=1, n_push=4, n_fetch=4, overlap=False))
     assert furthest(found.weights, weights) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "schedule": "cosine", "warmup": 5},
+        {"optimizer": "adam", "lr": 0.01, "clip": 0.5},
+    ],
+)
+@pytest.mark.parametrize(
+    ("n_push", "n_fetch", "overlap", "shards"), [(4, 4, True, 1), (3, 7, True, 2), (8, 2, True, 1), (1, 1, False, 2), (2, 6, False, 1)]
+)
+def test_one_worker_that_pushes_its_steps_is_one_process_however_rarely_it_does(
+    tmp_path: Path, recipe: dict[str, Any], n_push: int, n_fetch: int, overlap: bool, shards: int
+) -> None:
+    weights, _ = solo(tmp_path / "solo", **recipe)
+    how = Downpour(workers=1, push="steps", n_push=n_push, n_fetch=n_fetch, overlap=overlap, shards=shards, ageing=0.0)
+    found = apart(tmp_path / "apart", strategy=how, **recipe)
+    assert furthest(found.weights, weights) < 1e-5
+    far = apart(tmp_path / "far", strategy=msgspec.structs.replace(how, push="gradients"), **recipe)
+    assert n_push == 1 or furthest(far.weights, weights) > 1e-3  # an optimizer on the server makes other steps of a sum
+
+
+def test_smoothing_changes_the_layer_and_not_what_its_workers_see(tmp_path: Path) -> None:
+    how = Downpour(workers=1, push="steps", n_push=2, n_fetch=2, shards=2, smooth=10)
+    smooth = apart(tmp_path / "smooth", strategy=how)
+    last = apart(tmp_path / "last", strategy=msgspec.structs.replace(how, smooth=0))
+    assert smooth.losses == pytest.approx(last.losses, abs=1e-5)
+    assert furthest(smooth.weights, last.weights) > 1e-3
+
+
+def test_a_smoothed_layer_is_the_mean_of_the_first_batches_and_then_exponential(tmp_path: Path) -> None:
+    made = job(tmp_path, strategy=Downpour(workers=1, push="steps", smooth=8))
+    plan = make_plan(made, made.recipe.strategy)  # type: ignore[arg-type]
+    numbers = make_numbers(plan, 0)
+    numbers.begin(trainable(made.model), plan.layout(0))
+    assert torch.equal(numbers.layer, numbers.row) and bool(numbers.row.any())
+    rows = []
+    for step in range(8):
+        numbers.row.fill_(float(step * step))
+        rows.append(numbers.row.clone())
+        numbers.stepped(2 * step, 2)
+        if step < 4:
+            assert torch.allclose(numbers.layer, torch.stack(rows).mean(0))
+    share = 1 - math.exp(-2 / 8)
+    expected = 14 / 4
+    for step in range(4, 8):
+        weight = max(share, 1 / (step + 1))
+        expected += weight * (step * step - expected)
+    assert torch.allclose(numbers.layer, torch.full_like(numbers.row, expected))
+    again = make_numbers(plan, 0)
+    again.load(numbers.state())
+    assert torch.equal(again.layer, numbers.layer) and torch.equal(again.row, numbers.row)
+    plain = Downpour(workers=1)
+    without = make_numbers(make_plan(job(tmp_path, strategy=plain), plain), 0)
+    assert without.layer is without.row and "mean" not in without.state()
 
 
 @pytest.mark.parametrize("workers", [2, 3])
@@ -222,9 +282,14 @@ def test_servers_that_are_killed_repeat_rounds_and_nothing_else(tmp_path: Path, 
 @pytest.mark.parametrize("shards", [1, 2])
 @pytest.mark.parametrize("overlap", [True, False])
 @pytest.mark.parametrize("near", [True, False])
-def test_servers_that_are_killed_get_every_push_once(tmp_path: Path, shards: int, overlap: bool, near: bool) -> None:
-    how = Downpour(workers=2, shards=shards, n_push=2, n_fetch=2, overlap=overlap)
-    killed = train_apart(tmp_path / "killed", lambda: job(tmp_path / "killed", strategy=how), crash_after=(7, 20, 21, 33), near=near)
+@pytest.mark.parametrize("push", ["gradients", "steps"])
+def test_servers_that_are_killed_get_every_push_once(
+    tmp_path: Path, shards: int, overlap: bool, near: bool, push: Literal["gradients", "steps"]
+) -> None:
+    how, lr = Downpour(workers=2, shards=shards, n_push=2, n_fetch=2, overlap=overlap, push=push), 0.1
+    if push == "steps":
+        how, lr = msgspec.structs.replace(how, smooth=4), 2 * lr
+    killed = train_apart(tmp_path / "killed", lambda: job(tmp_path / "killed", strategy=how, lr=lr), crash_after=(7, 20, 21, 33), near=near)
     assert set(killed.why) == {"all epochs done"} and killed.pushes >= 18
     assert killed.applied == [killed.pushes] * shards
     assert killed.metrics["accuracy"] > 0.75

@@ -233,6 +233,34 @@ def test_the_same_push_again_is_acknowledged_and_not_applied(make: Make) -> None
     assert bench.decisions.pushes == {}
 
 
+def test_the_answer_to_a_push_brings_the_next_unit_where_there_is_one(make: Make) -> None:
+    bench = make(Downpour(workers=1), batches=4, epochs=1, unit=2)
+    a = bench.peer("0")
+    a.ask(Ask())
+    assert a.push(0, 1, 0, 0, 0, batches=1, unit=0) == [Taken(version=1, kept=-1)]
+    second = Task(number=1, first=2, last=4)
+    assert a.push(1, 1, 0, 0, 0, base=1, batches=1, unit=0, ask=True) == [Taken(version=2, kept=-1, task=second)]
+    # again, since the answer did not arrive: applied once, and the unit is still its own, and whole
+    assert a.push(1, 1, 0, 0, 0, base=1, batches=1, unit=0, ask=True) == [Taken(version=2, kept=-1, task=second)]
+    assert bench.decisions.position == 2 and bench.decisions.units.done == 2
+    a.push(2, 1, 0, 0, 0, base=2, batches=2, unit=1, ask=True)
+    assert a.more[-1] == Taken(version=3, kept=-1)  # there is none: it has to ask
+    assert a.ask(Ask(done=1))[0] == [Finished(why="all epochs done")]
+    assert bench.weights() == [-3, 0, 0, 0] and bench.decisions.position == 4
+
+
+def test_a_push_that_asks_waits_for_nobody(make: Make) -> None:
+    """The first of two warms up alone, and epochs that are not tested hold up work; neither holds up the answer."""
+    bench = make(Downpour(workers=1), batches=1, epochs=4)
+    a = bench.peer("0")
+    a.ask(Ask())
+    assert a.push(0, 1, 0, 0, 0, unit=0, ask=True) == [Taken(version=1, kept=-1, task=Task(number=1, epoch=1, first=0, last=1))]
+    assert a.push(1, 1, 0, 0, 0, base=1, unit=1, ask=True) == [Taken(version=2, kept=-1)]  # two epochs are not tested
+    assert a.ask(Ask(done=1))[0] == []
+    bench.chief(Chief(tested=0))
+    assert a.heard()[0] == [Unit(task=Task(number=2, epoch=2, first=0, last=1))]
+
+
 def test_units_of_the_dead_are_done_by_others_from_where_they_were(make: Make) -> None:
     bench = make(Downpour(workers=2), batches=6, epochs=1, unit=6)
     a, b = bench.peer("0"), bench.peer("1")

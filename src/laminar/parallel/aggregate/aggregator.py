@@ -45,7 +45,7 @@ from laminar.parallel.aggregate.messages import (
 from laminar.parallel.aggregate.rules import Rules
 from laminar.parallel.aggregate.seen import Seen
 from laminar.parallel.aggregate.state import Held, State, Statistics
-from laminar.parallel.aggregate.weights import age, weigh
+from laminar.parallel.aggregate.weights import age, share, weigh
 
 
 @final
@@ -261,7 +261,7 @@ class Aggregator:
         """One step of all that is held."""
         state, statistics = self._state, self._state.statistics
         held = sorted(state.held, key=lambda one: (one.worker, one.sequence))
-        weights = weigh([one.work for one in held], [age(one.staleness, self.rules.ageing) for one in held])
+        weights = weigh([one.work for one in held], [self._age(one) for one in held])
         state.version += 1
         state.since = state.round + 1
         state.held, state.ends = [], None
@@ -271,6 +271,10 @@ class Aggregator:
         # What this very event brought need not be kept first.
         self._out = [action for action in self._out if not isinstance(action, Hold)]
         self._out.append(Apply(parts, state.version))
+
+    def _age(self, held: Held) -> float:
+        staleness, ageing, among = held.staleness, self.rules.ageing, self.rules.among
+        return age(staleness, ageing) if among is None else share(staleness, ageing, max(among, len(self._state.present)))
 
     def _tell_stall(self) -> None:
         state, rules = self._state, self.rules

@@ -3,6 +3,7 @@
     sync       rounds, quorum 1, no deadline
     quorum     rounds that close at a share of the workers; the rest is late    (backup workers: Chen et al. 2016, arXiv 1604.00981)
     downpour   arrival, buffer 1: each gradient is a step, weighed by its age   (Dean et al., NIPS 2012; Zhang et al. 2015)
+               among: steps of the workers' own optimizers; together they are a mean (Liu et al. 2024, arXiv 2401.09135)
     buffered   arrival, buffer K: a step as soon as K gradients are there       (FedBuff: Nguyen et al. 2022, arXiv 2106.06639)
 
 Every strategy, and the grid, is a choice of these.
@@ -18,7 +19,7 @@ import msgspec
 STEEPEST: Final = 8.0  # of ageing: beyond it the weight of an old gradient is nothing, and then not even a number
 
 _FOREIGN: Final[dict[str, dict[str, Any]]] = {
-    "rounds": {"buffer": 1},
+    "rounds": {"buffer": 1, "among": None},
     "arrival": {"quorum": 1.0, "answers": None, "minimum": 1, "start": 1, "late": "drop"},
 }
 
@@ -31,6 +32,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     start: int = 1  # rounds: the first one opens when so many workers have joined
     late: Literal["drop", "age"] = "drop"  # rounds: a gradient of a round that is closed
     buffer: int = 1  # arrival: gradients that make a step
+    among: int | None = None  # arrival: each is one of so many, or of as many as there are workers, and not old before they make it so
     deadline: float | None = None  # seconds that a round, or the first gradient of a buffer, waits at most
     ageing: float = 0.5  # weight 1 / (1 + staleness) ** ageing; 0: age does not count
     max_staleness: int | None = None  # in versions; what is older is dropped, and its worker told to fetch
@@ -38,7 +40,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         if not 0 < self.quorum <= 1:
             raise ValueError(f"quorum is {self.quorum}, but must be a share of the workers: above 0 and at most 1")
-        for name in ("answers", "minimum", "start", "buffer"):
+        for name in ("answers", "minimum", "start", "buffer", "among"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}, but must be 1 or more")

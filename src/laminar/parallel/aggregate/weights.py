@@ -15,6 +15,12 @@ def age(staleness: int, ageing: float) -> float:
     return float((1 + staleness) ** -ageing)
 
 
+def share(staleness: int, ageing: float, workers: int) -> float:
+    """Of one of so many workers that all do the same from the same start: 1 / workers. At an equal pace each is `workers - 1` steps old, so
+    only what is older counts for less."""
+    return min(1.0, age(staleness, ageing) / age(workers - 1, ageing)) / workers
+
+
 def weigh(work: Sequence[float], ages: Sequence[float]) -> list[float]:
     """Weights above 0; their sum is the largest of `ages`."""
     worth = [amount * old for amount, old in zip(work, ages, strict=True)]

@@ -195,7 +195,9 @@ class Decisions:
         oldest = max(told, key=lambda one: one[0].staleness)[0]
         self.report.stepped(self.position, loss, self.numbers.lr, oldest.staleness, "" if len(told) > 1 else oldest.worker)
         if self.units is not None:
-            self.position += sum(batches for _, batches, _ in told)
+            batches = sum(batches for _, batches, _ in told)
+            self.numbers.stepped(self.position, batches)
+            self.position += batches
 
     def _open(self, action: OpenRound) -> None:
         assert self.rounds is not None

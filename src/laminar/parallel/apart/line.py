@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import final
 
@@ -18,6 +19,7 @@ from torch import Tensor
 from laminar.parallel.apart.calls import Server
 from laminar.parallel.apart.messages import Ask, Fetch, Finished, Parameters, Push, Reply, Taken, Unit
 from laminar.parallel.apart.talk import Said, Talk
+from laminar.parallel.apart.work import Task
 from laminar.parallel.wire.frames import Bytes
 
 
@@ -36,6 +38,7 @@ class Line:
         self._where: Tensor | None = None  # they are in the server's message still; None: in the inbox
         self.buffers = b""  # the model's, as they came with the first parameters; empty: the server has none
         self.base = server.welcome.version  # of what the worker has
+        self._task: Task | None = None  # that came with the answer to the last push
         self.waited = 0.0  # seconds that the worker's own thread has waited for this line
 
     @property
@@ -47,10 +50,13 @@ class Line:
     def dropped(self) -> int:
         return self._talk.dropped
 
-    def push(self, push: Push, packet: Bytes, buffers: bytes) -> None:
-        """Numbered here. One at a time: waits until the one before is taken. The packet must stay as it is."""
+    def push(self, push: Push, packet: Bytes, buffers: bytes, base: int | None = None) -> None:
+        """Numbered here. One at a time: waits until the one before is taken. The packet must stay as it is.
+
+        `base`: version of what it was computed on; None: of what was taken last.
+        """
         self.settle()
-        self._begin((self._talk.numbered(push, self.base), (packet, buffers)))
+        self._begin((self._talk.numbered(push, self.base if base is None else base), (packet, buffers)))
 
     def fetch(self) -> None:
         self.settle()
@@ -74,7 +80,11 @@ class Line:
             self._talk.still_here()
 
     def ask(self, done: int | None) -> Unit | Finished:
+        """For the next unit, which may have come with the answer to a push that asked for it."""
         self.settle()
+        if self._task is not None:
+            task, self._task = self._task, None
+            return Unit(task=task)
         began = time.monotonic()
         if self._thread is not None:
             said = self._thread.submit(self._exchange, (Ask(done=done), ())).result()
@@ -97,15 +107,15 @@ class Line:
             return
         self.waited += time.monotonic() - began
 
-    def take(self, row: Tensor) -> bool:
-        """Put parameters that have come into `row`. False: there are no new ones."""
+    def take(self, into: Callable[[Tensor], object]) -> bool:
+        """Give it parameters that have come; they are gone afterwards. False: there are no new ones."""
         if self._asked is not None and self.server.ready():
             self._end()
         if self._fresh is None:
             return False
         with self._lock:
             assert self._fresh is not None
-            row.copy_(self._inbox if self._where is None else self._where)
+            into(self._inbox if self._where is None else self._where)
             self.base, self._fresh, self._where = self._fresh, None, None
         return True
 
@@ -145,6 +155,8 @@ class Line:
 
     def _receive(self, reply: Reply, data: memoryview) -> None:
         assert isinstance(reply, Taken | Parameters)
+        if isinstance(reply, Taken):
+            self._task = reply.task
         if not len(data):
             return
         came = torch.frombuffer(data, dtype=torch.float32, count=self._inbox.numel())

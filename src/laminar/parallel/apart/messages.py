@@ -7,7 +7,7 @@ The chief fetches parameters for the test after an epoch, and says how to go on.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, get_args
 
 import msgspec
 
@@ -49,6 +49,7 @@ class Push(Message, frozen=True, kw_only=True, tag="push"):
     tally: dict[str, float] = {}
     epoch: Count = 0  # that the tally belongs to
     idle: list[str] = []  # tensors of this shard that never got a gradient: one process would leave them alone
+    ask: bool = False  # its unit is done with it, and the reply is to bring the next one, if there is one
     packet: Count = 0  # bytes
 
 
@@ -97,6 +98,7 @@ class Taken(Message, frozen=True, kw_only=True, tag="taken"):
     version: int
     kept: int
     dropped: str = ""
+    task: Task | None = None  # the next unit, where it was asked for; None: ask for it, and wait
 
 
 class Parameters(Message, frozen=True, kw_only=True, tag="parameters"):
@@ -139,12 +141,23 @@ class Refused(Message, frozen=True, kw_only=True, tag="refused"):
 Reply = Welcome | Taken | Parameters | Unit | Round | Finished | Here | Refused
 
 
+# By name: msgspec keeps what it knows of a class, and finds it out again for a union each time, which takes longer than the rest.
+_REQUESTS: Final[dict[Any, Any]] = {kind.__struct_config__.tag: kind for kind in get_args(Request)}
+_REPLIES: Final[dict[Any, Any]] = {kind.__struct_config__.tag: kind for kind in get_args(Reply)}
+
+
 def request(header: dict[str, Any]) -> Request:
     """msgspec.ValidationError if it is none."""
-    found: Request = msgspec.convert(header, Request)
+    found: Request = msgspec.convert(header, _kind(_REQUESTS, header, Request))
     return found
 
 
 def reply(header: dict[str, Any]) -> Reply:
-    found: Reply = msgspec.convert(header, Reply)
+    found: Reply = msgspec.convert(header, _kind(_REPLIES, header, Reply))
     return found
+
+
+def _kind(kinds: dict[Any, Any], header: dict[str, Any], otherwise: Any) -> Any:
+    """`otherwise` says what is wrong with a name."""
+    name = header.get("say")
+    return kinds.get(name, otherwise) if isinstance(name, str) else otherwise

@@ -2,7 +2,9 @@
 
     gradients   quorum, downpour: the recipe's optimizer on their weighted mean
     distances   averaging: start - end of each worker; an outer step (../outer.py)
+                downpour with `push = "steps"`: the sum of a worker's own steps since its last push, which is made here too
 
+No tensor here has a gradient of its own, so nothing says no_grad: that would take as long as a small operation, each time.
 A step that is shorter because its gradients are old has a lower rate, not smaller gradients: Adam and its kin would not notice those.
 """
 
@@ -70,7 +72,6 @@ class OptimizerStep:
                 total.mul_(self._clip / (norm + 1e-6))
         self.step_of(row, [part.of(total) for part in self._layout.parts] if self._by_tensor else [total], rate * share)
 
-    @torch.no_grad()
     def step_of(self, row: Tensor, grads: list[Tensor], rate: float) -> None:
         as_they_were = [part.of(row).clone() for _, part in self._idle]
         self._update(self._views, grads, self._state, rate)
@@ -110,13 +111,39 @@ class OuterStep:
 
 
 @final
+class AddedSteps:
+    """Steps that a worker's own optimizer has made are made again; shorter, if they are old."""
+
+    def leave_alone(self, names: Iterable[str]) -> None:
+        """Workers did."""
+
+    def step(self, row: Tensor, total: Tensor, rate: float, share: float) -> None:  # noqa: ARG002 - it is in them
+        row.sub_(total, alpha=share)
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def load(self, saved: Mapping[str, Tensor]) -> None:
+        restore("the server's optimizer", self.state(), saved)
+
+
+@final
 class Numbers:
     """The row of parameters, gradients that are held, and the newest buffers of each worker."""
 
     def __init__(
-        self, layout: Layout, decoder: Compressor, make_step: Callable[[Tensor], Stepper], rate: Callable[[int], float], buffers: int
+        self,
+        layout: Layout,
+        decoder: Compressor,
+        make_step: Callable[[Tensor], Stepper],
+        rate: Callable[[int], float],
+        buffers: int,
+        smooth: int = 0,
     ) -> None:
+        """`smooth`: batches over which the row is averaged for the layer; 0: it is the row."""
         self.row = torch.zeros(layout.numel)
+        self._smooth = smooth
+        self._mean = torch.zeros_like(self.row) if smooth else self.row
         self._decoder, self._rate = decoder, rate
         self._step = make_step(self.row)
         self._total = torch.zeros_like(self.row)
@@ -127,7 +154,6 @@ class Numbers:
         self._idle: frozenset[str] | None = None  # None: nobody has told yet
         self.lr = 0.0  # of the last step
 
-    @torch.no_grad()
     def check(self, payload: str, packet: memoryview) -> None:
         """BadPacket unless it can be decoded: before anything is decided about it. Most often it is a step by itself, and decoded once."""
         self._decoded = ""
@@ -152,7 +178,6 @@ class Numbers:
     def idle(self) -> list[str] | None:
         return None if self._idle is None else sorted(self._idle)
 
-    @torch.no_grad()
     def apply(self, parts: Sequence[Part], arrived: tuple[str, memoryview] | None, position: int) -> None:
         """One step of the parts; `arrived` is the one that need not have been held. `position`: batches before it."""
         share = sum(part.weight for part in parts)
@@ -167,6 +192,22 @@ class Numbers:
         self._decoded = ""
         self.lr = self._rate(position)
         self._step.step(self.row, self._total, self.lr, share)
+
+    @property
+    def layer(self) -> Tensor:
+        """What the layer is to have of this shard."""
+        return self._mean
+
+    @torch.no_grad()
+    def begin(self, params: Mapping[str, Tensor], layout: Layout) -> None:
+        for part in layout.parts:
+            part.of(self.row).copy_(params[part.name])
+        self._mean.copy_(self.row)
+
+    def stepped(self, position: int, batches: int) -> None:
+        """The last step was of so many batches, after `position` before it. Exponential weights; at first the plain mean of all so far."""
+        if self._smooth and batches:
+            self._mean.lerp_(self.row, max(-math.expm1(-batches / self._smooth), batches / (position + batches)))
 
     def fits(self, data: memoryview) -> bool:
         return len(data) in (0, 8 * self.buffer_count)
@@ -185,12 +226,15 @@ class Numbers:
         return torch.stack(list(self.buffers.values())).mean(0) if self.buffers else None
 
     def state(self) -> dict[str, Tensor]:
-        found = {"row": self.row, **{f"step/{name}": tensor for name, tensor in self._step.state().items()}}
+        found = {**self._rows(), **{f"step/{name}": tensor for name, tensor in self._step.state().items()}}
         found |= {f"held/{name}": torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy()) for name, data in self.held.items()}
         return found | {f"buffers/{worker}": tensor for worker, tensor in self.buffers.items()}
 
+    def _rows(self) -> dict[str, Tensor]:
+        return {"row": self.row, "mean": self._mean} if self._smooth else {"row": self.row}
+
     def load(self, saved: Mapping[str, Tensor]) -> None:
-        restore("the server's shard", {"row": self.row}, {"row": saved["row"]})
+        restore("the server's shard", self._rows(), {name: saved[name] for name in ("row", "mean") if name in saved})
         self._step.load(under(saved, "step/"))
         self.held = {name: tensor.numpy().tobytes() for name, tensor in under(saved, "held/").items()}
         self.buffers = {name: tensor.clone() for name, tensor in under(saved, "buffers/").items()}

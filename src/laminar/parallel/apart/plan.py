@@ -37,13 +37,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def steps(self) -> int:
         return self.batches * self.recipe.epochs
 
+    @property
+    def pushes_distances(self) -> bool:
+        """Do workers push how far their own optimizers went, and no gradients?"""
+        how = self.how
+        return isinstance(how, Averaging) or (isinstance(how, Downpour) and how.push == "steps")
+
     def layout(self, shard: int) -> Layout:
         return Layout.of(self.shards[shard])
 
     def compressor(self, shard: int) -> Compressor:
-        """For distances of averaging there is no momentum, clipping or decay: those are the inner optimizer's."""
-        how, settings = self.how, self.recipe.settings()
-        inner = isinstance(how, Averaging)
+        """For distances there is no momentum, clipping or decay: those are the workers' own optimizer's."""
+        how, settings, inner = self.how, self.recipe.settings(), self.pushes_distances
         return make_compressor(
             how.compression,
             self.layout(shard),
@@ -68,7 +73,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def rules(how: Averaging | Downpour | Quorum) -> Rules:
     """The strategy as settings of the aggregator."""
     if isinstance(how, Downpour):
-        return Rules(kind="arrival", ageing=how.ageing, max_staleness=how.max_staleness)
+        return Rules(kind="arrival", ageing=how.ageing, max_staleness=how.max_staleness, among=how.workers if how.push == "steps" else None)
     if isinstance(how, Averaging):
         return Rules(kind="rounds", start=how.workers)
     return Rules(

@@ -35,6 +35,7 @@ from laminar.parallel.apart.messages import (
 )
 from laminar.parallel.apart.plan import Plan
 from laminar.parallel.apart.report import Report
+from laminar.parallel.apart.work import Task
 from laminar.parallel.compress.packet import BadPacket
 from laminar.parallel.wire.hub import Caller, Heard, Hub
 
@@ -152,7 +153,7 @@ class Server:
             case Fetch():
                 if said.keep:
                     self.save()
-                self._send_parameters(caller)
+                self._send_parameters(caller, self._row())
             case Ask() if caller.who and self.decisions.units is not None:
                 self.decisions.asked(caller.who, said.done)
                 self.waiting[caller.who] = caller
@@ -204,9 +205,17 @@ class Server:
         if said.sequence - self.kept.get(caller.who, -1) >= self.window // 2:
             self.save()
         dropped = "" if why == REPEATED else why
-        taken = Taken(version=self.decisions.aggregator.version, kept=self.kept.get(caller.who, -1), dropped=dropped)
+        task = self._next_task(caller, said) if said.ask else None
+        taken = Taken(version=self.decisions.aggregator.version, kept=self.kept.get(caller.who, -1), dropped=dropped, task=task)
         # What a stale gradient was computed on is too old: its worker is to have something newer, whether it asked or not.
         self.hub.send(caller, taken, *([self._row()] if said.fetch or dropped == "stale" else []))
+
+    def _next_task(self, caller: Caller, said: Push) -> Task | None:
+        """As if it had asked. None: it has to ask, and to wait with the others."""
+        if self.decisions.units is None or said.unit is None:
+            return None
+        self.decisions.asked(caller.who, said.unit)
+        return None if self.decisions.finished else self.decisions.work_for(caller.who)
 
     def _chief(self, caller: Caller, said: Chief) -> None:
         self.decisions.tested(said.tested)
@@ -219,7 +228,7 @@ class Server:
             self.decisions.start_without(len(said.absent))
         if said.keep:
             self.save(durable=True)
-        self._send_parameters(caller)
+        self._send_parameters(caller, self.decisions.numbers.layer.numpy().data)
 
     def _gone(self, caller: Caller) -> None:
         worker, caller.who = caller.who, ""
@@ -244,9 +253,9 @@ class Server:
         buffers = self.decisions.numbers.mean_buffers()
         return [] if buffers is None else [buffers.numpy().data]
 
-    def _send_parameters(self, caller: Caller) -> None:
+    def _send_parameters(self, caller: Caller, row: memoryview) -> None:
         buffers, version = self._buffers(), self.decisions.aggregator.version
-        self.hub.send(caller, Parameters(version=version, step=self.decisions.position, buffers=bool(buffers)), self._row(), *buffers)
+        self.hub.send(caller, Parameters(version=version, step=self.decisions.position, buffers=bool(buffers)), row, *buffers)
 
     def hand_out(self) -> None:
         """Give work to whoever waits for it, where there is some."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from laminar.parallel.apart import keep
-from laminar.parallel.apart.numbers import Numbers, OptimizerStep, OuterStep, Stepper
+from laminar.parallel.apart.numbers import AddedSteps, Numbers, OptimizerStep, OuterStep, Stepper
 from laminar.parallel.apart.plan import Plan, plain_sgd
 from laminar.parallel.outer import Average, Nesterov
 from laminar.train.outer_steps import OuterNesterov
@@ -24,16 +24,16 @@ def make_numbers(plan: Plan, shard: int) -> Numbers:
         if isinstance(how, Averaging):
             outer = how.outer_step
             return OuterStep(Nesterov(row, lr=outer.lr, momentum=outer.momentum) if isinstance(outer, OuterNesterov) else Average())
+        if plan.pushes_distances:
+            return AddedSteps()
         # A shard of several does not see the whole gradient: there, workers clip.
         clip = None if isinstance(how, Downpour) or decoder.takes_momentum else recipe.clip
         return OptimizerStep(plain_sgd(recipe) if decoder.takes_momentum else recipe, row, layout, clip=clip)
 
-    return Numbers(layout, decoder, make_step, rate, plan.buffers)
+    return Numbers(layout, decoder, make_step, rate, plan.buffers, how.smooth if isinstance(how, Downpour) else 0)
 
 
-@torch.no_grad()
 def begin(folder: Path, plan: Plan, shard: int, params: Mapping[str, torch.Tensor]) -> None:
     numbers = make_numbers(plan, shard)
-    for part in plan.layout(shard).parts:
-        part.of(numbers.row).copy_(params[part.name])
+    numbers.begin(params, plan.layout(shard))
     keep.write(keep.file_of(folder, shard), numbers.state(), {}, durable=False)

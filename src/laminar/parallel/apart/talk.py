@@ -65,7 +65,7 @@ class Talk:
                 self._safe(welcome.kept)
                 for push, payload in list(self._unsafe):
                     if push is not under_way:
-                        said, _ = self.server.ask(msgspec.structs.replace(push, fetch=False), *payload)
+                        said, _ = self.server.ask(msgspec.structs.replace(push, fetch=False, ask=False), *payload)
                         assert isinstance(said, Taken)
                 return
             except Gone:

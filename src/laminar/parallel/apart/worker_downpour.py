@@ -16,6 +16,7 @@ from laminar.parallel.apart.numbers import OptimizerStep
 from laminar.parallel.apart.own_state import OwnState
 from laminar.parallel.apart.plan import plain_sgd
 from laminar.parallel.apart.trainer import Trainer
+from laminar.parallel.apart.unpushed import Gradients, Steps, Unpushed
 from laminar.parallel.apart.work import Task
 from laminar.parallel.restore import under
 from laminar.train.strategies import Downpour
@@ -30,15 +31,15 @@ class DownpourWorker:
         assert isinstance(plan.how, Downpour)
         self.how = plan.how
         self.compressors = [plan.compressor(shard) for shard in range(len(lines))]
-        in_packets = self.compressors[0].takes_momentum
+        distances = plan.pushes_distances
+        in_packets = self.compressors[0].takes_momentum and not distances
         rule = plain_sgd(recipe) if in_packets else recipe
         # What comes back before the next step makes a step of one's own useless.
-        alone = self.how.n_fetch == 1 and not self.how.overlap
+        alone = self.how.n_fetch == 1 and not self.how.overlap and not distances
         layouts = trainer.layouts
         self.local = [OptimizerStep(rule, row, layouts[i], clip=None, by_tensor=True) for i, row in enumerate(trainer.rows) if not alone]
         self.clip = None if in_packets else recipe.clip
-        self.sums = [torch.zeros_like(row) for row in trainer.rows]  # of the gradients since the last push
-        self.places = [trainer.pieces(shard, row) for shard, row in enumerate(self.sums)]
+        self.unpushed: list[Unpushed] = [Steps(row) if distances else _sums(trainer, shard) for shard, row in enumerate(trainer.rows)]
         self.pending, self.losses = 0, 0.0
         self.batches = self.pushes = 0
         self.said = clock.monotonic()
@@ -80,22 +81,25 @@ class DownpourWorker:
         trainer, how = self.trainer, self.how
         assert task.last is not None
         for batch, inputs, targets in trainer.batches(task):
-            for line, row in zip(self.lines, trainer.rows, strict=True):
-                line.take(row)
+            for line, unpushed in zip(self.lines, self.unpushed, strict=True):
+                unpushed.take(line)
             loss = trainer.gradient(task.epoch, batch, inputs, targets)
             trainer.clip(self.clip)
             rate = trainer.rate(task.epoch * trainer.plan.batches + batch)
-            for shard, places in enumerate(self.places):
+            for shard, unpushed in enumerate(self.unpushed):
                 grads = trainer.grads(shard)
-                torch._foreach_add_(places, grads) if self.pending else torch._foreach_copy_(places, grads)
                 if self.local:
                     self.local[shard].leave_alone(trainer.idle(shard))
                     self.local[shard].step_of(trainer.rows[shard], grads, rate)
+                unpushed.add(grads)
             self.batches += 1
             self.pending, self.losses = self.pending + 1, self.losses + loss
             fetch, leave = self.batches % how.n_fetch == 0, self.leave()
-            if self.pending >= how.n_push or batch + 1 == task.last or leave:
-                self._push(task, task.epoch + batch / trainer.plan.batches, fetch=fetch)
+            last = batch + 1 == task.last
+            if self.pending >= how.n_push or last or leave:
+                # Where there are several servers, a unit is done when all of them have it.
+                ask = last and not leave and len(self.lines) == 1
+                self._push(task, task.epoch + batch / trainer.plan.batches, fetch=fetch, ask=ask)
             elif fetch:
                 for line in self.lines:
                     line.fetch()
@@ -112,14 +116,16 @@ class DownpourWorker:
             self.said = now
             self.lines[0].alive()
 
-    def _push(self, task: Task, progress: float, *, fetch: bool) -> None:
-        """The sum of the gradients since the last time: a server with plain sgd then makes the very steps that were made here."""
+    def _push(self, task: Task, progress: float, *, fetch: bool, ask: bool) -> None:
+        """What was found since the last time. Of a sum of gradients a server with plain sgd makes the very steps that were made here."""
         trainer, tally, buffers = self.trainer, self.trainer.told(), self.trainer.buffer_bytes()
         before, self.pushed = self.pushed or self._now(), self._now()
         passed, waited = (now - then for now, then in zip(self.pushed, before, strict=True))
         for shard, line in enumerate(self.lines):
             line.settle()
-            packet = self.compressors[shard].encode(self.sums[shard], epoch_progress=progress, weights=trainer.rows[shard])
+            base = line.base
+            self.unpushed[shard].take(line)  # steps that it has must not be made again
+            packet = self.compressors[shard].encode(self.unpushed[shard].give(), epoch_progress=progress, weights=trainer.rows[shard])
             push = Push(
                 sequence=0,
                 base=0,
@@ -133,9 +139,10 @@ class DownpourWorker:
                 tally=tally,
                 epoch=task.epoch,
                 idle=trainer.idle(shard),
+                ask=ask,
                 packet=packet.nbytes,
             )
-            line.push(push, packet.data, buffers if not shard else b"")
+            line.push(push, packet.data, buffers if not shard else b"", base)
         self.pending, self.losses = 0, 0.0
         self.pushes += 1
         self.said = self.clock.monotonic()
@@ -144,9 +151,9 @@ class DownpourWorker:
         return self.clock.monotonic(), sum(line.waited for line in self.lines)
 
     def _settle(self) -> None:
-        for line, row in zip(self.lines, self.trainer.rows, strict=True):
+        for line, unpushed in zip(self.lines, self.unpushed, strict=True):
             line.settle()
-            line.take(row)
+            unpushed.take(line)
 
     def _save(self) -> None:
         tensors = {f"residual/{i}/{name}": t for i, made in enumerate(self.compressors) for name, t in made.state().items()}
@@ -162,3 +169,8 @@ class DownpourWorker:
             for i, local in enumerate(self.local):
                 local.load(under(found.tensors, f"local/{i}/"))
             self.own.forget()
+
+
+def _sums(trainer: Trainer, shard: int) -> Gradients:
+    into = torch.zeros_like(trainer.rows[shard])
+    return Gradients(trainer.rows[shard], trainer.pieces(shard, into), into)
