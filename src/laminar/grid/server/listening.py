@@ -16,6 +16,7 @@ import uvicorn
 from laminar.core.errors import LaminarError
 
 OTHER: Final = "--host 127.0.0.1 for this machine only, 0.0.0.0 for all its addresses; ports below 1024 are the system's"
+WAITING: Final = 2048  # connections that the system keeps until they are taken
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -51,5 +52,7 @@ class Listening(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(WAITING)  # asyncio takes as many at once as it lets wait, which may be fewer
         if not self.should_exit:
             self._ready()
