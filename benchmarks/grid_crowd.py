@@ -1,12 +1,12 @@
 """How long does a node wait for a server on which others hold as many connections as they can open?
 
-    python benchmarks/grid_crowd.py [--seconds 8] [--connections 5000] [--tls] [--files 1024]
+    python benchmarks/grid_crowd.py [--seconds 8] [--connections 5000] [--reopen 500] [--tls] [--files 1024]
 
 A server as a process of its own, and one that holds connections to it: half of them say nothing, half send a byte of a request or of its
-body now and then; whatever is closed is opened again, as fast as it can. Its addresses: the nodes' own (an office has one), another one,
-or 200 others (on Linux the loopback device has 16 million). A node that is known asks on its connection, and nodes that have just been
-started come anew for each request. Printed: the milliseconds that they wait, and who was not heard at all. Without limits a server takes
-nobody once some thousands of connections are open.
+body now and then; of those that are closed `--reopen` are opened again in a second (0: as fast as it can). Its addresses: the nodes' own
+(an office has one), another one, or 200 others (on Linux the loopback device has 16 million). A node that is known asks on its connection,
+and nodes that have just been started come anew for each request. Printed: the milliseconds that they wait, and who was not heard at all.
+Without limits a server takes nobody once some thousands of connections are open.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import contextlib
 import json
 import resource
 import selectors
+import signal
 import socket
 import statistics
 import subprocess
@@ -40,15 +41,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--connections", type=int, default=5000)
+    parser.add_argument("--reopen", type=int, default=500)
     parser.add_argument("--files", type=int)
     parser.add_argument("--tls", action="store_true")
-    parser.add_argument("--crowd", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--crowd", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.crowd:
-        crowd(int(args.crowd[0]), int(args.crowd[1]), args.crowd[2].split(","))
+        crowd(*map(int, args.crowd[:3]), args.crowd[3].split(","))
         return
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "laminar.toml").write_text('[stack]\nname = "crowded"\n')
+        subprocess.run([sys.executable, "-m", "laminar", "init", "--template", "digits"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         told, server = serve(Path(folder), args)
         try:
             for who, addresses in CROWDS.items():
@@ -79,7 +81,7 @@ def measure(args: argparse.Namespace, told: dict[str, str], folder: Path, addres
     port = told["url"].rpartition(":")[2]
     others = None
     if addresses:
-        words = [sys.executable, __file__, "--crowd", port, str(args.connections), ",".join(addresses)]
+        words = [sys.executable, __file__, "--crowd", port, str(args.connections), str(args.reopen), ",".join(addresses)]
         others = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         assert others.stdout is not None
         others.stdout.readline()  # it has opened all of them once
@@ -111,17 +113,17 @@ def shown(waits: list[float]) -> str:
     return f"{cuts[49]:.1f} ms, 99 %: {cuts[98]:.0f}, most {max(waits):.0f} ({len(waits)})"
 
 
-def crowd(port: int, count: int, addresses: list[str]) -> None:
+def crowd(port: int, count: int, reopen: int, addresses: list[str]) -> None:
     """Until it is ended. Prints once that all were opened, and how many were in the end."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(count + 100, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
     found, opened, ready = selectors.DefaultSelector(), 0, False
     lines: dict[socket.socket, bytes] = {}
     dribble = time.monotonic() + 1
-    import signal
-
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(print(opened, flush=True)))
+    began = time.monotonic()
     while True:
-        for _ in range(min(200, count - len(lines))):
+        allowed = int(count + (time.monotonic() - began) * reopen - opened) if reopen else count
+        for _ in range(min(200, count - len(lines), allowed)):
             line = socket.socket()
             line.setblocking(False)
             with contextlib.suppress(BlockingIOError):

@@ -28,6 +28,7 @@ from laminar.grid.node.line import Reply
 from laminar.grid.node.machine import facts
 from laminar.grid.server import patience
 from laminar.grid.server.gate import Nonces, Rates
+from laminar.grid.server.listening import listen
 from laminar.grid.server.patience import connections_for, open_files
 from laminar.grid.server.serve import GridServer, Options
 from laminar.grid.wire import signing
@@ -314,6 +315,11 @@ def test_a_server_without_room_is_not_taken_for_another(client: Client, status: 
             with pytest.raises(Busy, match=f"no time just now \\({status}\\)") as told:
                 client.work(Ask(want=1))
             assert "not the server" not in str(told.value) and "go away" not in str(told.value) and client._off == 0
+
+
+def test_answers_are_not_held_back_until_their_head_is_acknowledged() -> None:
+    with listen("127.0.0.1", 0) as here, socket.create_connection(here.getsockname(), timeout=10), here.accept()[0] as line:
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_rates_are_kept_per_name() -> None:

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import ssl
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, final
@@ -23,6 +24,7 @@ from laminar.grid.server.door import OFTEN, VISIT, Door, Visit
 
 HEAD_BYTES: Final = 64 << 10  # of an address and headers; a node's have less than one in sixty of that
 HEAD: Final = 15.0  # seconds from the first moment of a connection, or from the first byte of a request, to the end of its head
+TLS_BUFFER: Final = 32 << 10  # bytes for each connection, of which there are thousands; asyncio's own are 256 kB
 GOODBYE: Final = 5.0  # seconds that the other side of TLS has to say that it has heard that all is over
 ANYBODYS: Final = (
     "Invalid HTTP request",
@@ -92,6 +94,7 @@ class PatientConfig(uvicorn.Config):
         if certificate is not None:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.context.load_cert_chain(*certificate)
+            SSLProtocol.max_size = min(SSLProtocol.max_size, TLS_BUFFER)
 
 
 class PatientProtocol(HttpToolsProtocol):
