@@ -39,7 +39,7 @@ def test_what_anybody_can_make_it_say_is_counted() -> None:
         return record.getMessage() if seldom.filter(record) else None
 
     told = "Invalid HTTP request received."
-    assert [say(told) for _ in range(4)] == [told, None, None, None] and say("Exceeded concurrency limit.") is not None
+    assert [say(told) for _ in range(4)] == [told, None, None, None] and say("Unsupported upgrade request.") is not None
     assert all(say("Exception in ASGI application") for _ in range(3))
     now[0] += 3601
     assert say(told) == f"{told} (3 more of these since the last line)" and say(told) is None

@@ -19,7 +19,7 @@ import pytest
 from laminar.core.errors import LaminarError
 from laminar.grid.daemons.learner import TorchLearner
 from laminar.grid.node import client as clients
-from laminar.grid.node.client import Client, Refusal, Unreachable
+from laminar.grid.node.client import Busy, Client, Refusal, Unreachable
 from laminar.grid.node.home import Home
 from laminar.grid.node.join import join
 from laminar.grid.node.keeper import Keeper
@@ -28,6 +28,7 @@ from laminar.grid.node.line import Reply
 from laminar.grid.node.machine import facts
 from laminar.grid.server import patience
 from laminar.grid.server.gate import Nonces, Rates
+from laminar.grid.server.listening import listen
 from laminar.grid.server.patience import connections_for, open_files
 from laminar.grid.server.serve import GridServer, Options
 from laminar.grid.wire import signing
@@ -268,6 +269,57 @@ def test_who_says_nothing_or_byte_by_byte_is_hung_up_on(tmp_path: Path, monkeypa
                 assert line.recv(100) == b""  # closed, without a word
         with httpx.Client(base_url=url) as patient:
             assert all(patient.get("/v1/about").status_code == 200 for _ in range(3))
+
+
+def test_who_goes_on_sending_what_is_not_wanted_is_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "HEAD", 0.3)
+    with serving(tmp_path) as (_, url):
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as line:
+            line.sendall(b"POST /v1/enrol HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\nbyte by byte")
+            with line.makefile("rb") as told:
+                assert b" 413 " in told.read()  # all that it says before it hangs up
+
+
+def test_bodies_of_strangers_take_little_memory(tmp_path: Path) -> None:
+    """Whoever knows a node's name may send what looks like an answer of it, and only its end shows that it is none."""
+    with serving(tmp_path) as (server, url):
+        made = Client(url, signing.Key.make(), pinned=server.key.public)
+        node = made.enrol(server.secrets.join, FACTS).node
+        server.gate._held[False].most = 200_000
+        host, port = url.removeprefix("http://").split(":")
+        head = f"PUT /v1/results/1 HTTP/1.1\r\nHost: x\r\n{signing.NODE}: {node}\r\nContent-Length: 1000000\r\n\r\n".encode()
+        with socket.create_connection((host, int(port)), timeout=10) as line, line.makefile("rb") as told:
+            line.sendall(head + bytes(300_000))
+            assert b" 503 " in told.readline()
+        with pytest.raises(Refusal, match="there is no result 1"):  # the node has signed something on its own connection
+            made.answer(1, bytes(1_000_000))
+        made.close()
+        again = Client(url, made._key, pinned=server.key.public)
+        with pytest.raises(Refusal, match="there is no result 1"):  # and does so first where it has not yet
+            again.answer(1, bytes(1_000_000))
+        again.close()
+        assert server.gate.refused == {"busy": 1, "result": 2} and [one.bytes for one in server.gate._held.values()] == [0, 0]
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_server_without_room_is_not_taken_for_another(client: Client, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands before a server, or is full, signs nothing. None of it is believed, but that it is worth another try."""
+    for head in ({"Retry-After": "1000000"}, {}, {signing.SIGNATURE: "AAAA"}):
+        for body in (
+            b"Service Unavailable",
+            b'{"error":"banned","message":"go away","now":1.0}',
+            b'{"error":"clock","message":"","now":1.0}',
+        ):
+            monkeypatch.setattr(client._line, "request", Mock(return_value=reply(status, head, body)))
+            with pytest.raises(Busy, match=f"no time just now \\({status}\\)") as told:
+                client.work(Ask(want=1))
+            assert "not the server" not in str(told.value) and "go away" not in str(told.value) and client._off == 0
+
+
+def test_answers_are_not_held_back_until_their_head_is_acknowledged() -> None:
+    with listen("127.0.0.1", 0) as here, socket.create_connection(here.getsockname(), timeout=10), here.accept()[0] as line:
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_rates_are_kept_per_name() -> None:

@@ -25,6 +25,8 @@ MESSAGE: Final = 16 << 20  # bytes that a reply may have
 FILE: Final = 4 << 30
 ROOM: Final = 64 << 10  # bytes by which packing may make a version larger
 DIGITS: Final = 12
+LARGE: Final = 64 << 10  # bytes that a server may not want to hear from somebody who has said nothing yet
+BUSY: Final = (429, 502, 503, 504)
 T = TypeVar("T")
 
 
@@ -38,6 +40,10 @@ class Refusal(Exception):
 
 class Unreachable(Exception):
     """Nobody answers, or what answers is not the server. Worth another try."""
+
+
+class Busy(Unreachable):
+    """It has no time, or something that stands before it says so. Not signed: nothing else of it is believed."""
 
 
 @final
@@ -91,6 +97,8 @@ class Client:
         """In pieces where it is large; what the server has already is not sent again. `asked`: what to do next is in the reply, if it is
         not too large for that."""
         if len(data) <= PIECE:
+            if len(data) > LARGE and not self._line.is_open:
+                self._ask("GET", f"/v1/results/{result}", type=Received)  # with which it knows who calls
             if asked is None:
                 return self._ask("PUT", f"/v1/results/{result}", data, type=Verdict)
             text = msgspec.json.encode(asked)
@@ -172,6 +180,8 @@ class Client:
             return reply
         message = signing.of_reply(self.node, method, target, nonce, reply.status, hashlib.sha256(reply.body).hexdigest())
         if not self._checker.good(self.pinned, reply.headers.get(signing.SIGNATURE, ""), message):
+            if reply.status in BUSY:
+                raise Busy(f"{self.url} has no time just now ({reply.status})")
             raise Unreachable(f"what answers at {self.url} ({reply.status}) is not the server that this node joined")
         return reply
 

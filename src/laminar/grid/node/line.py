@@ -67,6 +67,11 @@ class Line:
             self.close()
             raise
 
+    @property
+    def is_open(self) -> bool:
+        """There was a request on it, and the other side has not hung up since."""
+        return self._open is not None and self._open.sock is not None and not _ended(self._open)
+
     def hang_up(self) -> None:
         """For good, from a signal's handler: a request that waits for the other side ends at once."""
         self._hung_up = True
@@ -90,7 +95,7 @@ class Line:
         return Reply(found.status, found.headers, body)
 
     def _connected(self, timeout: float) -> HTTPConnection:
-        if self._open is not None and self._open.sock is not None and not _ended(self._open):
+        if self._open is not None and self.is_open:
             self._open.sock.settimeout(timeout)
             return self._open
         self.close()

@@ -11,10 +11,12 @@ import hmac
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, final
 
 from starlette.requests import ClientDisconnect, Request
 
+from laminar.grid.server.door import SECRET, VISIT, Door, place_of
 from laminar.grid.server.service import Denied
 from laminar.grid.wire import signing
 from laminar.grid.wire.messages import PROTOCOL
@@ -27,6 +29,9 @@ SLOWEST: Final = 64 << 10  # bytes a second that a large one must come with
 NONCES: Final = 200_000
 LATELY: Final = 600.0  # seconds for which a node that has signed something is known where it is
 SIGNERS: Final = 50_000
+BODIES: Final = 1 << 30  # bytes of bodies that may be on their way at once, on connections of the known
+STRANGE: Final = 64 << 20  # and on those of strangers, of which one may send what looks like an answer
+SOON: Final = 5  # seconds after which whoever came when there was no room may come again
 
 
 @final
@@ -72,6 +77,14 @@ class Nonces:
         return True
 
 
+@dataclass
+class Held:
+    """Bodies that are not complete yet."""
+
+    most: int
+    bytes: int = 0
+
+
 @final
 class Gate:
     def __init__(self, clock: Callable[[], float], *, admin: str, view: str, per_second: float = 200.0, limit: int) -> None:
@@ -83,6 +96,8 @@ class Gate:
         self._signers: OrderedDict[tuple[str, str], float] = OrderedDict()  # who has signed something from where, and when
         self.refused: dict[str, int] = {}  # by name
         self.unlimited = False  # strangers may ask as often as they like
+        self.door: Door | None = None  # of the server that listens
+        self._held = {True: Held(BODIES), False: Held(STRANGE)}  # of the known, and of strangers
 
     @staticmethod
     def speaks(protocol: str | int) -> None:
@@ -101,21 +116,29 @@ class Gate:
         if limit > SMALL and not known and not self.unlimited and (wait := self._strangers.look(_address(request))):
             # nobody knows yet whose it is, and much that came from there was nobody's; but a whole office may have one address
             raise Denied(429, "rate", f"too many bad requests from this address; again in {wait:.1f} s")
+        return await self._read(request, limit)
+
+    async def _read(self, request: Request, limit: int) -> bytes:
         parts: list[bytes] = []
         size, clock = 0, asyncio.get_running_loop().time
-        began = clock()
+        began, whose = clock(), self._held[self._is_known(request)]
         try:
             async with asyncio.timeout(STALL) as patience:
                 async for part in request.stream():
                     size += len(part)
+                    whose.bytes += len(part)
                     patience.reschedule(min(clock() + STALL, began + LONGEST + size / SLOWEST))
                     if size > limit:
                         raise Denied(413, "size", f"more than {limit} bytes")
+                    if size > SMALL and whose.bytes > whose.most:
+                        raise Denied(503, "busy", "too much is on its way to the server already; try again in a while")
                     parts.append(part)
         except TimeoutError:
             raise Denied(408, "slow", f"no byte for {STALL:g} s, or too few in {clock() - began:.0f} s") from None
         except ClientDisconnect:
             raise Denied(400, "gone", "the line broke") from None
+        finally:
+            whose.bytes -= size
         return b"".join(parts)
 
     def stranger(self, request: Request) -> None:
@@ -148,11 +171,29 @@ class Gate:
             self._signers.popitem(last=False)
         return nonce
 
+    def vouch(self, request: Request, name: str) -> None:
+        """Somebody known has sent the request: its connection is no stranger's."""
+        visit = request.scope.get(VISIT)
+        if self.door is not None and visit is not None and not self.door.vouch(visit, name):
+            raise Denied(503, "busy", "more nodes than there is room for are connected; try again in a while")
+
+    @staticmethod
+    def unvouch(request: Request) -> None:
+        """It was somebody known, and is not welcome."""
+        if (visit := request.scope.get(VISIT)) is not None:
+            visit.vouched = False
+
+    @staticmethod
+    def _is_known(request: Request) -> bool:
+        visit = request.scope.get(VISIT)
+        return visit is None or bool(visit.name)
+
     def command(self, request: Request) -> None:
         """Whoever runs the grid shows its secret."""
         if not _same(_bearer(request), self._admin):
             self.stranger(request)
             raise Denied(401, "token", "commands need the grid's own token: it is in .laminar/grid/server.json where the grid is served")
+        self.vouch(request, SECRET + "admin")
 
     def look(self, request: Request) -> None:
         """Whoever may look, may."""
@@ -160,13 +201,14 @@ class Gate:
         if not (_same(given, self._view) or _same(given, self._admin)):
             self.stranger(request)
             raise Denied(401, "token", "looking needs the token in the address that `laminar grid serve` printed")
+        self.vouch(request, SECRET + "view")
 
     def count(self, error: str) -> None:
         self.refused[error] = self.refused.get(error, 0) + 1
 
 
 def _address(request: Request) -> str:
-    return request.client.host if request.client else "?"
+    return place_of(request.client.host) if request.client else "?"
 
 
 def target_of(request: Request) -> str:

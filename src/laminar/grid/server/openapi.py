@@ -89,7 +89,7 @@ _FOLLOWED: Final = {  # a message that bytes of versions may follow
     "format": "binary",
     "description": f"Where versions come with tasks: the message, as many bytes as the header {signing.MESSAGE} says, then their bytes.",
 }
-_REFUSALS: Final = (400, 401, 403, 404, 408, 409, 413, 422, 426, 429)
+_REFUSALS: Final = (400, 401, 403, 404, 408, 409, 413, 422, 426, 429, 503)
 
 
 def openapi(safely: Callable[[Handler], Handler]) -> Route:

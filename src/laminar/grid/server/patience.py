@@ -1,7 +1,8 @@
-"""Patience: connections that say nothing, or say it byte by byte, or never come to the point, are closed.
+"""Patience: connections that say nothing, or say it byte by byte, or never come to the point, are closed; at once where there are too many.
 
-uvicorn waits for a request's head for ever, and keeps all of it, however long. And it logs a line for every request that is none: strangers
-could fill a disk.
+uvicorn waits for a request's head for ever, and keeps all of it, however long. It takes as many connections as come, and none any more when
+there are too many. It hears of one with TLS when its handshake is over, which it may never be. And it logs a line for every request that is
+none: strangers could fill a disk.
 """
 
 from __future__ import annotations
@@ -9,25 +10,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, final
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from laminar.grid.server.door import OFTEN, VISIT, Door, Visit
 
 HEAD_BYTES: Final = 64 << 10  # of an address and headers; a node's have less than one in sixty of that
 HEAD: Final = 15.0  # seconds from the first moment of a connection, or from the first byte of a request, to the end of its head
-OFTEN: Final = 3600.0  # seconds between two lines about the same
+TLS_BUFFER: Final = 32 << 10  # bytes for each connection, of which there are thousands; asyncio's own are 256 kB
+GOODBYE: Final = 5.0  # seconds that the other side of TLS has to say that it has heard that all is over
 ANYBODYS: Final = (
     "Invalid HTTP request",
     "Unsupported upgrade request",
     "No supported WebSocket library",
-    "Exceeded concurrency limit",
     "socket.accept() out of system resource",
 )
 CONNECTIONS: Final = 4096
 OWN_FILES: Final = 200  # that the server opens itself: database, log, sockets
-BUSY: Final = 32  # connections above the limit that are told so; those beyond are closed
+AT_ONCE: Final = 32  # connections that are taken before those that are there are looked at again
+PASSING: Final = 3 * AT_ONCE  # that have a file, and are not counted yet, or not any more
 
 
 def open_files() -> int:
@@ -37,7 +45,7 @@ def open_files() -> int:
     except ImportError:  # not on Windows, which has no such limit
         return CONNECTIONS + OWN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = CONNECTIONS + OWN_FILES + BUSY
+    wanted = CONNECTIONS + OWN_FILES + PASSING
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         with contextlib.suppress(OSError, ValueError):
@@ -48,7 +56,7 @@ def open_files() -> int:
 
 def connections_for(files: int) -> int:
     """A connection for which there is no file left would stop the server from listening to anybody."""
-    return max(16, min(CONNECTIONS, files - OWN_FILES - BUSY))
+    return max(16, min(CONNECTIONS, files - OWN_FILES - PASSING))
 
 
 @final
@@ -77,24 +85,78 @@ class Seldom(logging.Filter):
         return True
 
 
+class PatientConfig(uvicorn.Config):
+    """uvicorn's, with a door; TLS is up to the protocol."""
+
+    def __init__(self, app: Any, door: Door, certificate: tuple[Path, Path] | None = None, **more: Any) -> None:
+        super().__init__(app, http=PatientProtocol, backlog=AT_ONCE, **more)
+        self.door, self.context = door, None
+        if certificate is not None:
+            self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.context.load_cert_chain(*certificate)
+            SSLProtocol.max_size = min(SSLProtocol.max_size, TLS_BUFFER)
+
+
 class PatientProtocol(HttpToolsProtocol):
+    config: PatientConfig
+    _visit: Visit
     _waits: asyncio.TimerHandle | None = None
     _in_head = False  # a request has begun, and its head has not ended
     _head = 0  # bytes of it: of what came whole, and
     _unfinished = 0  # of what came since a head began, which may be one word that does not end
+    _shaking: asyncio.Task[None] | None = None  # hands, by TLS
+    _early = b""  # came with the last of it
+    _lost = False
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency + BUSY:
-            transport.abort()
-            return
+        there = transport.get_extra_info("peername")
+        self._visit = self.config.door.come(str(there[0]) if there else "?", transport.abort)
         self._wait()
+        if self.config.context is None:
+            super().connection_made(transport)
+            return
+        transport.pause_reading()
+        self.transport = transport
+        self.connections.add(self)  # of those that are closed when the server ends
+        self._shaking = self.loop.create_task(self._shake(transport, self.config.context))
+
+    async def _shake(self, transport: Any, context: ssl.SSLContext) -> None:
+        if transport.is_closing():  # there were too many
+            return
+        try:
+            found = await self.loop.start_tls(
+                transport, self, context, server_side=True, ssl_handshake_timeout=HEAD, ssl_shutdown_timeout=GOODBYE
+            )
+        except OSError:  # whatever it was, it was no TLS of ours, or it broke
+            self._gone()
+            return
+        except BaseException:
+            self._gone()
+            transport.abort()
+            raise
+        self._shaking = None
+        if self._lost or found is None or transport.is_closing():
+            self._gone()
+            return
+        super().connection_made(found)
+        if self._early:
+            early, self._early = self._early, b""
+            self.data_received(early)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._gone()
         super().connection_lost(exc)
 
+    def _gone(self) -> None:
+        self._lost = True
+        self._stop_waiting()
+        self.connections.discard(self)
+        self.config.door.go(self._visit)
+
     def data_received(self, data: bytes) -> None:
+        if self._shaking is not None:
+            self._early += data
+            return
         super().data_received(data)
         self._unfinished = self._unfinished + len(data) if self._in_head else 0
         if self._unfinished > HEAD_BYTES + len(data) and not self.transport.is_closing():  # the first of it may be of a request before
@@ -103,7 +165,9 @@ class PatientProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._in_head, self._head, self._unfinished = True, 0, 0
         self._wait()
+        self.config.door.begins(self._visit)
         super().on_message_begin()
+        self.scope[VISIT] = self._visit  # type: ignore[typeddict-unknown-key]
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
@@ -122,6 +186,16 @@ class PatientProtocol(HttpToolsProtocol):
         self._in_head = False
         self._stop_waiting()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._stop_waiting()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self.config.door.ends(self._visit)
+        if self.cycle.more_body:  # was not wanted; who goes on sending it may do so for a while, to be able to hear why
+            self._wait()
+        super().on_response_complete()
 
     def _wait(self) -> None:
         self._stop_waiting()

@@ -18,7 +18,8 @@ from laminar import __version__
 from laminar.grid.db import nodes, runs, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.desk import Desk, Wants
-from laminar.grid.server.gate import SMALL, Gate, target_of
+from laminar.grid.server.door import NODE
+from laminar.grid.server.gate import SMALL, SOON, Gate, target_of
 from laminar.grid.server.service import Denied, Service
 from laminar.grid.trouble import Trouble, is_full, log, passes
 from laminar.grid.wire import model_bytes, signing
@@ -29,6 +30,7 @@ BYTES: Final = "application/octet-stream"
 LARGEST_PIECE: Final = 8 << 20
 SMALL_VERSION: Final = 4 << 20  # bytes of a version that is sent with the task
 VERSION_DIGITS: Final = 9
+TOKENS: Final = 10_000  # that are remembered
 PACKED: Final = 8  # versions that are kept packed
 Packing = tuple[str, int, int | None]  # run, version, and the one that the node has
 T = TypeVar("T")
@@ -42,6 +44,7 @@ class NodeRoutes:
         self._keys: dict[str, str] = {}  # of nodes; a node's id is the digest of its key, so this never changes
         self._knows_all = False  # of those that there were when the server started
         self._packed: dict[Packing, asyncio.Task[bytes]] = {}  # versions on their way down
+        self._good: set[bytes] = set()  # digests of tokens
         self._closing = False
         self._trouble = Trouble("requests are put off")
         self._work = asyncio.Event()  # set, and a new one made, when there is work
@@ -75,8 +78,13 @@ class NodeRoutes:
                 found = await handler(request)
             except Denied as error:
                 self._gate.count(error.error)
+                if error.status in (401, 403):
+                    self._gate.unvouch(request)
                 told = Problem(error=error.error, message=str(error)[:2000], now=self._clock())
-                return self.reply(request, told, error.status)
+                found = self.reply(request, told, error.status)
+                if error.status == 503:
+                    found.headers.update({"Retry-After": str(SOON), "Connection": "close"})
+                return found
             except Exception as error:
                 if not passes(error):
                     log.exception("%s %s failed", request.method, request.url.path)
@@ -128,6 +136,7 @@ class NodeRoutes:
             self._keys[node] = (await self.do(lambda tx: self._service.node(tx, node))).key
         body = await self._gate.body(request, limit, node)
         self._gate.signed(request, node, self._keys[node], body)
+        self._gate.vouch(request, NODE + node)
         return node, body
 
     # Routes
@@ -137,15 +146,32 @@ class NodeRoutes:
         return self.reply(request, told)
 
     async def _enrol(self, request: Request) -> Response:
-        self._gate.stranger(request)
         body = await self._gate.body(request, SMALL)
-        self._gate.speaks(_decode(body, Spoken).protocol)  # before all else: another protocol has other fields
-        asked = _decode(body, Enrol)
-        id = signing.node_id(asked.key)
+        try:
+            self._gate.speaks(_decode(body, Spoken).protocol)  # before all else: another protocol has other fields
+            asked = _decode(body, Enrol)
+        except Denied:
+            self._gate.stranger(request)
+            raise
+        token, id = hashlib.sha256(asked.token.encode()).digest(), signing.node_id(asked.key)
+        if token not in self._good:  # who has a token that was good is heard, whatever else comes from its address
+            self._gate.stranger(request)
         self._gate.signed(request, id, asked.key, body)
-        told = await self.do(lambda tx: self._service.enrol(tx, asked))
+        try:
+            told = await self.do(lambda tx: self._service.enrol(tx, asked))
+        except Denied:
+            self._good.discard(token)
+            raise
+        self.is_good(asked.token)
         self._keys[id] = asked.key
+        self._gate.vouch(request, NODE + id)
         return self.reply(request, told)
+
+    def is_good(self, token: str) -> None:
+        """A token with which somebody was let in. It is looked at again each time."""
+        if len(self._good) >= TOKENS:
+            self._good.pop()
+        self._good.add(hashlib.sha256(token.encode()).digest())
 
     async def _ask(self, request: Request) -> Response:
         node, body = await self._signed(request)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final, final
 
 import msgspec
-import uvicorn
 from filelock import FileLock, Timeout
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -38,11 +37,12 @@ from laminar.grid.db.book import Book
 from laminar.grid.desk import ThreadDesk
 from laminar.grid.server.admin_routes import AdminRoutes
 from laminar.grid.server.batch import Batch
+from laminar.grid.server.door import Door
 from laminar.grid.server.gate import Gate
 from laminar.grid.server.listening import Listening, listen
 from laminar.grid.server.openapi import openapi
 from laminar.grid.server.pages import Pages
-from laminar.grid.server.patience import PatientProtocol, Seldom, connections_for, open_files
+from laminar.grid.server.patience import PatientConfig, Seldom, connections_for, open_files
 from laminar.grid.server.routes import NodeRoutes
 from laminar.grid.server.service import Service
 from laminar.grid.wire.messages import LARGEST, PORT, Problem
@@ -63,6 +63,7 @@ class Options:
     address: str | None = None  # by which nodes reach it, where that is not what it listens on
     bytes_a_day: int | None = None
     daemons: bool = True
+    connections: int | None = None  # at once; None: as many as there may be open files
 
 
 class Secrets(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +119,8 @@ class GridServer:
         token, why = nodes.use_token(tx, self.secrets.join, time.time(), known=True)
         if token is None and why == "token":
             nodes.make_token(tx, time.time(), secret=self.secrets.join)
+        if why != "revoked":
+            self._routes.is_good(self.secrets.join)
 
     @contextlib.asynccontextmanager
     async def _life(self, app: Starlette) -> AsyncIterator[None]:  # noqa: ARG002
@@ -171,19 +174,18 @@ class GridServer:
             "fingerprint": fingerprint(self.key.public),
         }
         atomic.write_bytes(options.folder / FILE, msgspec.json.encode(about), mode=0o600)
-        config = uvicorn.Config(
+        self.door = self.gate.door = Door(options.connections or connections_for(open_files()), self.gate.count)
+        config = PatientConfig(
             self.app,
+            self.door,
+            options.certificate,
             log_level="warning",
             access_log=False,
-            http=PatientProtocol,
             ws="none",
             lifespan="on",
             server_header=False,
-            limit_concurrency=connections_for(open_files()),
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
-            ssl_certfile=str(options.certificate[0]) if options.certificate else None,
-            ssl_keyfile=str(options.certificate[1]) if options.certificate else None,
         )
         if threading.current_thread() is threading.main_thread():  # the process is its own
             settle()
