@@ -19,14 +19,13 @@ import re
 import subprocess
 import sys
 import tempfile
-import textwrap
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from one_build import Told
 from plan_jobs import JOBS, project
-from slow_network import OURS, PORT
+from slow_network import PORT, by_ranks, by_servers
 
 from laminar.core.events import read
 from laminar.testing.slow_link import SlowLink
@@ -104,29 +103,10 @@ def measured(folder: Path, link: SlowLink, settings: dict[str, object], batch: i
     where = f', host = "{link.hosts[0]}", port = {PORT}' if apart else ""
     (folder / "laminar.toml").write_text(text.replace("threads = 1", f"threads = 1, strategy = {{ {said}, workers = 2{where} }}"))
     before = set(folder.glob(".laminar/runs/*/events.jsonl"))
-    (_by_servers if apart else _by_ranks)(folder, link)
+    (by_servers if apart else by_ranks)(folder, link)
     (events,) = set(folder.glob(".laminar/runs/*/events.jsonl")) - before
     (folder / "laminar.toml").write_text(text)
     return batch / Told(list(read(events))).samples_per_second
-
-
-def _by_servers(folder: Path, link: SlowLink) -> None:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
-    code = textwrap.dedent(OURS).format(elsewhere=repr(link.inside(1)))
-    subprocess.run([*link.inside(0), sys.executable, "-c", code], cwd=folder, check=True, env=environment, stdout=subprocess.DEVNULL)
-
-
-def _by_ranks(folder: Path, link: SlowLink) -> None:
-    """As torchrun starts them: one on each host."""
-    ranks = []
-    for rank in range(2):
-        told = {"RANK": rank, "LOCAL_RANK": 0, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 1, "GROUP_RANK": rank}
-        told |= {"MASTER_ADDR": link.hosts[0], "MASTER_PORT": PORT + 1, "GLOO_SOCKET_IFNAME": link.device, "LAMINAR_TOKEN": "0" * 32}
-        environment = os.environ | {key: str(value) for key, value in told.items()}
-        command = [*link.inside(rank), sys.executable, "-m", "laminar", "build", "-q", "--on", "env"]
-        ranks.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL))
-    if any(one.wait(timeout=300) for one in ranks):
-        raise SystemExit("a rank failed")
 
 
 def tell(job: str, rate: float, rows: list[dict[str, Any]]) -> None:

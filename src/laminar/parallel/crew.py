@@ -352,10 +352,19 @@ class Brief:
 
 def read_brief(*, dies_with_chief: bool = True) -> Brief:
     """In a member: what it is to do, and a way to speak to the chief. One that has something to put away at the end dies by itself."""
-    told = GIVEN[0] if GIVEN else json.loads(sys.stdin.buffer.read())
+    told = GIVEN[0] if GIVEN else brief_from(sys.stdin.buffer.read())
     if dies_with_chief:
         die_with(told["chief"])
     return Brief(told, Speech(told["pipe"]))
+
+
+def brief_from(words: bytes) -> dict[str, Any]:
+    """Leaves if there is none: whoever has started this process was interrupted before it could say what for."""
+    try:
+        told: dict[str, Any] = json.loads(words)
+    except ValueError:
+        os._exit(CALLED_OFF)
+    return told
 
 
 def tell_error(brief: Brief, who: str, error: Exception) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
 import os
 import sys
 from typing import Any, Final
@@ -28,7 +27,7 @@ def main() -> int:
     given = sys.stdin.buffer.read()
     if not given:
         return 0  # nobody needed it
-    told: dict[str, Any] = json.loads(given)
+    told = crew.brief_from(given)
     os.environ.update(told.pop("environment"))
     return become(told, told.pop("module"))
 

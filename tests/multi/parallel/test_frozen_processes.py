@@ -107,6 +107,42 @@ def test_a_server_that_is_continued_in_time_was_not_missed(tmp_path: Path) -> No
     assert project.notes() == []
 
 
+TESTS_LONG = """
+import threading
+
+
+class TestsLong(Net):
+    \"\"\"Its test says that it has begun, and ends when there is a file "tested".\"\"\"
+
+    def forward(self, x):
+        if threading.current_thread().name.startswith("laminar-judge"):
+            open(os.path.join(HERE, "testing"), "w").close()
+            while not os.path.exists(os.path.join(HERE, "tested")):
+                pass
+        return super().forward(x)
+
+
+def tests_long(classes):
+    return TestsLong(classes)
+"""
+
+
+def test_a_server_that_hangs_after_ctrl_c_while_an_epoch_is_tested(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p", model="tests_long", epochs=3)
+    (project.folder / "models.py").write_text(apart.MODELS + TESTS_LONG)
+    words = ["--strategy", f"averaging:every=2,timeout={TIMEOUT}", "--workers", "2"]
+    process = project.start("build", "-q", *words)
+    project.until(process, lambda: (project.folder / "testing").exists() and len(project.processes("worker")) == 2)
+    process.send_signal(signal.SIGINT)
+    apart.gone(list(project.processes("worker").values()))  # so all have been told
+    stop(project.processes("server")[0])
+    (project.folder / "tested").touch()
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in error and "error" not in error, error
+    assert project.build(*words)["metrics"]["accuracy"] > 0.5
+    project.check(3)
+
+
 def test_a_frozen_chief_of_sync_holds_up_nobody(tmp_path: Path) -> None:
     """Its pipe takes some seconds of what is told, and who waited for it to be read was waited for by the others, until they gave up."""
     folder = sync.project(tmp_path / "frozen", epochs=400)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
 
-from laminar.parallel.crew import Crew
+from laminar.parallel.crew import CALLED_OFF, Crew
 from tests.multi.parallel.test_sync_builds import alive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -49,3 +50,10 @@ def test_one_that_nobody_needs_is_ended() -> None:
         crew.warm(2)
         pids = [spare.process.pid for spare in crew._spares]
     assert not any(map(alive, pids))
+
+
+@pytest.mark.parametrize("words", ["", '{"word": "a", "ro'])
+def test_one_that_was_not_told_what_it_is_for_leaves_quietly(words: str) -> None:
+    """Ctrl-C may come while it is started, and is no reason for a traceback of a process that nobody knows of."""
+    done = subprocess.run([sys.executable, "-m", MODULE], input=words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (CALLED_OFF, "", "")

@@ -141,7 +141,7 @@ class _Chief:
             self._judged()
             self._judge_next()
             self._let_go_on()
-            while self.unsaid:
+            while self.unsaid and not self.ctrl_c.pressed:  # after it all that matters was told
                 self._tell(self.unsaid.pop())
             self._end_silent()
             if self.interrupts.asked and not self.ctrl_c.pressed:
