@@ -8,6 +8,7 @@ it is made would take as long again. Random elements, 131,072 of them, in C: pla
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -93,7 +94,7 @@ def overlap(code: Code, place: Word, shift: Word, distance: Word) -> Word:
     return code.compare("ne", code.intrinsic("vector.reduce.or", code.load(type_, found), result="i8"), number("i8", 0))
 
 
-def _pieces(code: Code, many: Word, piece: Any) -> None:
+def _pieces(code: Code, many: Word, piece: Callable[[Word], None]) -> None:
     at = code.room("i64")
     code.store(number("i64", 0), at)
     again, work, after = code.fresh("pieces"), code.fresh("piece"), code.fresh("all")
