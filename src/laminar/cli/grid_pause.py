@@ -14,11 +14,11 @@ from laminar.cli.output import Json, print_json, say
 def run(
     training: Annotated[str | None, typer.Argument(metavar="RUN", help="All of them if left out.")] = None,
     node: Annotated[bool, typer.Option("--node", help="The node on this machine, in the place of runs.")] = False,
-    home: Annotated[Path | None, typer.Option("--home", metavar="DIR", help="The folder of that node.")] = None,
+    home: Annotated[Path | None, typer.Option("--home", metavar="DIR", help="The folder of that node; says --node, too.")] = None,
     on: On = None,
     json: Json = False,
 ) -> None:
-    if node:
+    if node or home is not None:  # only a node has a home
         from laminar.grid.node.home import home_of_node
 
         place = home_of_node(home)

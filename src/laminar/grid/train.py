@@ -104,7 +104,9 @@ class _Watch:
                 self._tell(run, rounds)
         reached = run["why"] == "target reached"
         run = {**self._look(), **({"why": run["why"]} if reached else {})}
-        if run["state"] != "done" and not reached:
+        if run["state"] == "done":
+            self._say_wait(run)  # it may have gone on and ended between two looks
+        elif not reached:
             raise LaminarError("L608", f"run {self._name} was {run['state']}: {run['why']}", hint="laminar build begins where it was")
         self._test(run)
         return self._end(run, first)

@@ -66,6 +66,12 @@ def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         assert str(wrong[0]) in caught.value.message or str(wrong[1]) in caught.value.message
 
 
+def test_an_address_with_too_much_behind_the_port_is_no_question_of_versions(grid: tuple[GridServer, str], tmp_path: Path) -> None:
+    with pytest.raises(LaminarError, match="refuses this node: Not Found") as told:
+        join(Home(tmp_path), grid[1] + "/nowhere", grid[0].secrets.join, None, FACTS)
+    assert told.value.code == "L503" and "nothing behind the port" in told.value.hint
+
+
 def test_an_address_that_cannot_be_listened_at_is_not_put_down_to_the_port() -> None:
     with pytest.raises(LaminarError) as caught:
         listen("192.0.2.1", 0)  # of documentation (RFC 5737): nobody has it

@@ -112,3 +112,10 @@ def test_the_command_that_wakes_a_node_names_its_folder(tmp_path: Path) -> None:
         assert "until `laminar grid resume --node --home n0`" in grid.run("grid", "pause", "--node", "--home", "n0").stdout
         assert grid.run("grid", "resume", "--node", "--home", "n0").returncode == 0
         assert not (tmp_path / "n0" / "paused").exists()
+
+
+def test_who_names_the_folder_of_a_node_means_the_node_and_not_all_runs(tmp_path: Path) -> None:
+    assert Home(tmp_path / "n0").key
+    with commands(tmp_path) as grid:
+        assert "rests until" in grid.run("grid", "pause", "--home", "n0").stdout and (tmp_path / "n0" / "paused").exists()
+        assert "may work" in grid.run("grid", "resume", "--home", "n0").stdout and not (tmp_path / "n0" / "paused").exists()

@@ -19,6 +19,7 @@ HELP: Final = {  # by the name of the refusal
     "token": _TOKEN,
     "banned": "ask whoever runs the grid: laminar grid ban NODE --undo",
     "rate": "try again in a while",
+    "path": "look whether the address is right: http://HOST:8787, mostly with nothing behind the port",
 }
 
 
