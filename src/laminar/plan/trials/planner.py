@@ -152,8 +152,8 @@ def _planned(job: Job, profile: Profile, ledger: Ledger, wishes: Wishes, budget:
     if recipe.accumulate > 1:
         notes.append(f"a step of {recipe.accumulate} batches is priced as that many steps")
     if recipe.threads is None and machine.nodes[0].cores > profile.cores:
-        here_ = f"a process is priced with {many(profile.cores, 'thread')} at most, and more of them as {profile.cores} disturb each other"
-        notes.append(f"{here_}: there are no more cores here to measure it with")
+        most = f"a process is priced with {many(profile.cores, 'thread')} at most, and many processes as {profile.cores} disturb each other"
+        notes.append(f"{most}: there are no more cores here to measure it with")
     return Planned(found, pricer, machine, steps, tuple(notes), budget)
 
 
