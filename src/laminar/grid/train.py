@@ -13,13 +13,13 @@ from typing import Any, Final, TypeVar, final
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
+from laminar.core.interrupts import Interrupts
 from laminar.grid.commander import Away, Commander
 from laminar.grid.describe import Described, describe, load_version
 from laminar.grid.never_sent import never_sent
 from laminar.grid.server.commands import Begin
 from laminar.grid.waiting import waits_for
 from laminar.stack.open_job import Description
-from laminar.train.borrowed import Interrupts
 from laminar.train.evaluate import evaluate
 from laminar.train.history import History
 from laminar.train.job import Job, Trained

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
+from laminar.core.interrupts import afterwards
 from laminar.model.author_errors import last_line, raised_at
 from laminar.model.freeze import Frozen
 from laminar.model.graph_file import Archive, ModuleFact
@@ -218,14 +219,14 @@ def _recorded_assignments(model: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """torch.export reports to its maintainers by warnings and logs; what matters to us comes as an exception."""
+    """torch.export reports to its maintainers by warnings and logs; what matters to us comes as an exception. Ctrl-C waits for its end."""
     loggers = [
         logging.getLogger(name)
         for name in ("torch.export", "torch._export", "torch.fx", "torch._dynamo", "torch.fx.experimental.symbolic_shapes")
     ]
     levels = [logger.level for logger in loggers]
     # and one of its refusals prints the whole graph
-    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+    with afterwards(), warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
             for logger in loggers:

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import random
-import signal
 import sys
-import threading
 from collections.abc import Iterator
-from types import FrameType, TracebackType
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import torch
@@ -82,29 +79,3 @@ def load_rng(words: Tensor, others: dict[str, Any]) -> None:
     np.random.set_state((kind, np.array(numbers, dtype=np.uint32), *rest))
     version, python, spare = others["python"]
     random.setstate((version, tuple(python), spare))
-
-
-@final
-class Interrupts:
-    """Turns the first Ctrl-C into a flag, so that the step can be finished and kept; the second one acts at once."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self._found: Any = None
-        self._installed = False
-
-    def __enter__(self) -> Interrupts:
-        # only the main thread may set handlers, and only it is interrupted; a program that ignores Ctrl-C (nohup) goes on doing so
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            self._found = signal.signal(signal.SIGINT, self._on)
-            self._installed = True
-        return self
-
-    def _on(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        if self._installed:
-            signal.signal(signal.SIGINT, self._found)

@@ -21,6 +21,7 @@ from laminar.core.atomic import explaining_os_errors
 from laminar.core.clock import Clock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, nowhere
+from laminar.core.interrupts import Interrupts
 from laminar.data.batches import Batches
 from laminar.data.gather import Block
 from laminar.train import borrowed, checkpoint, dtype
@@ -65,7 +66,7 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
         held.enter_context(explaining_os_errors(job.folder))
         held.enter_context(borrowed.settings(threads))
         held.enter_context(borrowed.seeded(recipe.seed if team is None else team.seed(recipe.seed)))
-        interrupts = held.enter_context(borrowed.Interrupts())
+        interrupts = held.enter_context(Interrupts())
         batches = held.enter_context(
             Batches(
                 job.fit_route.inputs,
@@ -123,7 +124,7 @@ class _Loop:
     batches: Batches
     together: Together | None  # None: alone
     history: History | Untold
-    interrupts: borrowed.Interrupts
+    interrupts: Interrupts
     clock: Clock
 
     def __post_init__(self) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol, final
 
 from laminar.core.clock import Clock
-from laminar.train import borrowed, checkpoint
+from laminar.core.interrupts import Interrupts
+from laminar.train import checkpoint
 from laminar.train.astray import Astray
 from laminar.train.history import History, Untold
 from laminar.train.snapshot import Run
@@ -25,7 +26,7 @@ class Saving:
     run: Run
     astray: Astray
     history: History | Untold
-    interrupts: borrowed.Interrupts
+    interrupts: Interrupts
     clock: Clock
     settle: Settle  # what was given to an evaluator: a run that goes on from here does not hear of it
 

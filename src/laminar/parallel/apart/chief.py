@@ -16,6 +16,7 @@ from typing import Any, Final, final
 
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
+from laminar.core.interrupts import Interrupts
 from laminar.parallel.apart import invitation, keep
 from laminar.parallel.apart import plan as plans
 from laminar.parallel.apart.after_ctrl_c import CtrlC
@@ -35,7 +36,6 @@ from laminar.parallel.threads import threads_each
 from laminar.parallel.wire.addresses import lines_folder
 from laminar.parallel.wire.frames import Gone
 from laminar.stack.open_job import Description
-from laminar.train.borrowed import Interrupts
 from laminar.train.checkpoint import APART
 from laminar.train.history import History
 from laminar.train.job import Job, Trained

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from laminar.core.errors import LaminarError
+from laminar.core.interrupts import Interrupts
 from laminar.parallel.apart import invitation
 from laminar.parallel.apart.calls import Over
 from laminar.parallel.apart.worker_process import Did, work
-from laminar.train.borrowed import Interrupts
 
 
 def join(told: dict[str, Any], *, named: Callable[[str], None]) -> tuple[Did, bool]:
