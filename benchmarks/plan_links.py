@@ -1,12 +1,14 @@
 """Are strategies put into the right order for links that are slow? Linux, root.
 
-    LAMINAR_DATA=… python benchmarks/plan_links.py [--rates 100e6,1e9] [--jobs mlp,wide] [--only "sync fp16"]
+    LAMINAR_DATA=… python benchmarks/plan_links.py [--rates 100e6,1e9] [--jobs mlp,wide] [--only "sync fp16"] [--rounds 3]
 
-Two hosts (network namespaces of this machine, laminar/testing/slow_link.py) with a worker on each. A machine file says what is between
+Two hosts (network namespaces of this machine, laminar/testing/slow_link.py) with a worker and a core on each, to which all that runs there
+is bound; the chief and the server are on the first. A machine file says what is between
 them; `laminar plan` prices sync, sync with compression, averaging and downpour for it, from what was measured on this machine without any
 slow link; then each is run over the real one, with as many samples as it gets through in some seconds. In pieces of at most two minutes:
 `--keep FOLDER` has what was measured before, `--only STRATEGY` runs one of them, and `--only none` sums up what is in the folder.
-Wanted: the order of measured times.
+Wanted: the order of measured times, in all pairs. Each is run `--rounds` times, and the median counts. Two strategies of which the slowest
+round of one is not below the fastest of the other are no pair: the machine does not tell them apart. With one round all are pairs.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import itertools
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -110,14 +113,22 @@ def measured(folder: Path, link: SlowLink, settings: dict[str, object], batch: i
 
 
 def tell(job: str, rate: float, rows: list[dict[str, Any]]) -> None:
-    told = {row["strategy"]: row for row in rows if (row["job"], row["rate"]) == (job, rate)}  # the newest of each
+    told: dict[str, dict[str, Any]] = {}
+    for row in rows:  # of each what was predicted last, and all rounds of it
+        if (row["job"], row["rate"]) == (job, rate):
+            before = told[row["strategy"]]["rounds"] if row["strategy"] in told else []
+            told[row["strategy"]] = row | {"rounds": [*before, row["measured"]]}
+    for row in told.values():
+        row["measured"] = statistics.median(row["rounds"])
     where = f"{job} {rate / 1e6:5.0f} Mbit/s"
     for name, row in sorted(told.items(), key=lambda one: one[1]["measured"]):
-        figures = f"{1e3 * row['predicted']:>9.2f} ms predicted {1e3 * row['measured']:>9.2f} ms measured"
+        rounds = f"{1e3 * min(row['rounds']):.2f}-{1e3 * max(row['rounds']):.2f} in {len(row['rounds'])}"
+        figures = f"{1e3 * row['predicted']:>9.2f} ms predicted {1e3 * row['measured']:>9.2f} ms measured ({rounds})"
         print(f"{where}  {name:14} {figures}  ({row['samples']} samples)", flush=True)
-    pairs = list(itertools.combinations(told.values(), 2))
+    both = list(itertools.combinations(told.values(), 2))
+    pairs = [(a, b) for a, b in both if max(a["rounds"]) < min(b["rounds"]) or max(b["rounds"]) < min(a["rounds"])]
     right = sum((a["predicted"] - b["predicted"]) * (a["measured"] - b["measured"]) > 0 for a, b in pairs)
-    print(f"{where}: {right} of {len(pairs)} pairs in the right order", flush=True)
+    print(f"{where}: {right} of {len(pairs)} pairs in the right order; {len(both) - len(pairs)} more cannot be told apart", flush=True)
 
 
 def main() -> None:
@@ -126,6 +137,7 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=0.001, help="one way, in seconds")
     parser.add_argument("--jobs", default="mlp,wide")
     parser.add_argument("--samples", type=int, default=12_800)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--only", metavar="STRATEGY", help=", ".join(STRATEGIES))
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
     parser.add_argument("--even-if-busy", action="store_true", help="to see whether it runs: figures mean nothing then")
@@ -136,7 +148,7 @@ def main() -> None:
         os.environ["LAMINAR_PROFILE"], os.environ["LAMINAR_LEDGER"] = str(kept / "profile.sqlite"), str(kept / "ledger.sqlite")
         file, known = kept / "links.jsonl", Known()
         for job, rate in itertools.product(args.jobs.split(","), map(float, args.rates.split(","))):
-            for name in [name for name in STRATEGIES if args.only in (None, name)]:
+            for name in [name for name in STRATEGIES if args.only in (None, name)] * args.rounds:
                 row = one_case(job, rate, args.delay, name, args.samples, ["--even-if-busy"] if args.even_if_busy else [], known)
                 with file.open("a") as out:
                     print(json.dumps(row), file=out)

@@ -67,7 +67,7 @@ def ddp(link: SlowLink) -> float:
             "MASTER_PORT": str(PORT - 1),
             "GLOO_SOCKET_IFNAME": link.device,
         }
-        words = [*link.inside(rank), sys.executable, "-c", PEER]
+        words = [*on_host(link, rank), sys.executable, "-c", PEER]
         processes.append(subprocess.Popen(words, env=environment, stdout=subprocess.PIPE if not rank else None, text=True))
     told, _ = processes[0].communicate()
     processes[1].wait()
@@ -89,11 +89,16 @@ DGC = 'optimizer = "sgd", momentum = 0.9, lr = 0.05'
 SPARSE = 'compress = { kind = "dgc", sparsity = 0.999, warmup_epochs = 0 }'
 
 
+def on_host(link: SlowLink, host: int) -> list[str]:
+    """Words before a command that is to run on a host, which has one core."""
+    return [*link.inside(host), "taskset", "--cpu-list", str(host)]
+
+
 def by_servers(folder: Path, link: SlowLink) -> None:
     """A build on the first host, that starts its second worker on the other."""
-    code = textwrap.dedent(OURS).format(elsewhere=repr(link.inside(1)))
+    code = textwrap.dedent(OURS).format(elsewhere=repr(on_host(link, 1)))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
-    subprocess.run([*link.inside(0), sys.executable, "-c", code], cwd=folder, check=True, env=environment, stdout=subprocess.DEVNULL)
+    subprocess.run([*on_host(link, 0), sys.executable, "-c", code], cwd=folder, check=True, env=environment, stdout=subprocess.DEVNULL)
 
 
 def by_ranks(folder: Path, link: SlowLink) -> None:
@@ -103,7 +108,7 @@ def by_ranks(folder: Path, link: SlowLink) -> None:
         told = {"RANK": rank, "LOCAL_RANK": 0, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 1, "GROUP_RANK": rank}
         told |= {"MASTER_ADDR": link.hosts[0], "MASTER_PORT": PORT + 1, "GLOO_SOCKET_IFNAME": link.device, "LAMINAR_TOKEN": "0" * 32}
         environment = os.environ | {key: str(value) for key, value in told.items()}
-        command = [*link.inside(rank), sys.executable, "-m", "laminar", "build", "-q", "--on", "env"]
+        command = [*on_host(link, rank), sys.executable, "-m", "laminar", "build", "-q", "--on", "env"]
         ranks.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL))
     if any(one.wait(timeout=300) for one in ranks):
         raise SystemExit("a rank failed")

@@ -36,20 +36,23 @@ def downpour(
     overlap: bool = True,
     max_staleness: int | None = None,
     unit: int | None = None,
+    epoch: int | None = None,
     seeds: Sequence[int] | None = None,
     exchanges: int = EXCHANGES,
 ) -> Pace:
-    """`unit`: batches that a worker is given at once (`unit_of`)."""
-    how = How(n_push, n_fetch, shards, overlap, max_staleness, unit)
+    """`unit`: batches that a worker is given at once (`unit_of`). `epoch`: those after which the chief tests."""
     workers, longest = len(scene.workers), max(n_push, n_fetch)
     each = max(LEAST, exchanges // (workers * shards)) * min(n_push, n_fetch)
     if unit is not None and unit <= 4 * each:
         longest = max(longest, unit)
     each = -(-each // longest) * longest  # whole turns of every worker
-    found = [
-        DownpourRun(scene, how, seed, settle=max(longest, SETTLE) * workers, batches=each * workers).run()
-        for seed in seeds or usual(workers)
-    ]
+    settle, batches, test = max(longest, SETTLE) * workers, each * workers, scene.test
+    if epoch is not None and test:  # whole epochs; of long ones a part, with its part of the test
+        turn = epoch if epoch <= batches else batches
+        test *= turn / epoch
+        settle, batches, epoch = max(settle, 3 * turn), -(-batches // turn) * turn, turn
+    how = How(n_push, n_fetch, shards, overlap, max_staleness, unit, epoch, test)
+    found = [DownpourRun(scene, how, seed, settle=settle, batches=batches).run() for seed in seeds or usual(workers)]
     return pace(found, workers)
 
 

@@ -3,6 +3,7 @@
 A worker has a line to every server, with one exchange under way at most. What came is taken before a batch; a push is told the version
 that was taken then, so with overlap a gradient of a worker that is alone is one version old. At the end of a unit everything is waited for;
 a server that is the only one gives the next with its answer, several are asked.
+The chief tests epochs meanwhile; where it does not keep up, workers wait for it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, final
 
+from laminar.parallel.apart.work import AHEAD
 from laminar.plan.apart_scene import Scene, Stage, Tally
 
 UNITS: Final = 8  # of an epoch for each worker, as in parallel/apart/prepare.py
@@ -23,6 +25,8 @@ class How:
     overlap: bool
     max_staleness: int | None
     unit: int | None  # batches that a worker is given at once; None: all
+    epoch: int | None = None  # batches, after which the chief tests; None: it does not
+    test: float = 0.0  # seconds of one core that this takes
 
 
 def unit_of(batches: int, workers: int, n_push: int) -> int:
@@ -53,6 +57,9 @@ class DownpourRun:
         self.workers = [_Worker([0] * how.shards, [None] * how.shards, [False] * how.shards) for _ in scene.workers]
         self.done, self._settle, self._end = 0, settle, settle + batches
         self._before: float | None = None  # batches when counting began
+        self._epochs = self._untested = 0  # that are done; of these, whose tests are not
+        self._testing = 0  # threads of the test under way
+        self._held: list[int] = []  # workers that get nothing to do before an epoch is tested
 
     def run(self) -> Tally:
         for worker in range(len(self.workers)):
@@ -85,6 +92,9 @@ class DownpourRun:
         self.stage.servers[0].do(self.scene.word_seconds, self._given, worker)
 
     def _given(self, worker: int) -> None:
+        if self._untested > AHEAD:
+            self._held.append(worker)
+            return
         self.stage.reply(worker, self.scene.word_seconds, 0, self._batch, worker)
 
     def _batch(self, worker: int) -> None:
@@ -109,6 +119,7 @@ class DownpourRun:
         me.batches += batches
         me.pending += batches
         me.left -= batches
+        self._test()
         self._count()
 
     def _take(self, me: _Worker) -> None:
@@ -151,6 +162,30 @@ class DownpourRun:
             self._ask(worker)
         else:
             self._batch(worker)
+
+    # Of the chief, which tests an epoch while workers go on with the next, on the cores of the first node
+
+    def _test(self) -> None:
+        how = self.how
+        if how.epoch is None or not how.test:
+            return
+        while self._epochs < self.done // how.epoch:
+            self._epochs += 1
+            self._untested += 1
+        if self._untested and not self._testing:
+            self._testing = len(self.stage.chief)
+            for thread in self.stage.chief:
+                thread.do(how.test / self._testing, self._tested, None)
+
+    def _tested(self, _: None) -> None:
+        self._testing -= 1
+        if self._testing:
+            return
+        self._untested -= 1
+        held, self._held = self._held, []
+        for worker in held:
+            self._given(worker)
+        self._test()
 
     # An exchange with a server
 

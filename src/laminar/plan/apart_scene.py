@@ -39,6 +39,7 @@ class Scene:
     bandwidth: float = math.inf  # bytes a second of a card, each way
     latency: float = 0.0
     stragglers: Stragglers = field(default_factory=Stragglers)
+    test: float = 0.0  # seconds of one core that the chief takes to test an epoch, on as many cores of the first node as it has
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class Stage:
         self.cores = [Shared(self.clock, room) for room in scene.cores]
         self.came, self.went = Shared(self.clock, 1), Shared(self.clock, 1)  # the card of the first node
         self.servers = [Thread(self.cores[0]) for _ in range(servers)]
+        self.chief = [Thread(self.cores[0]) for _ in range(scene.cores[0])]
         self.draws = Draws(scene.stragglers, seed, len(scene.workers))
         self.began: dict[int, tuple[float, float, int]] = {}  # workers that compute: since when, for how long alone, how many batches
         self.counts_from = math.inf

@@ -162,6 +162,7 @@ class MachineFacts:
     spread: float = 0.1  # of the logarithm of a step's time, from step to step
     start: float = 0.0  # seconds until processes of a team have begun and found each other
     process_bytes: int = 300_000_000  # of a worker that has loaded everything and has no model yet
+    library_bytes: int = 0  # of these, what all processes of a node have in common
 
     def crowded(self, processes: int) -> float:
         """How much longer it takes where so many processes compute, each on a core of its own; of more than could be measured, as of the
@@ -189,3 +190,5 @@ class JobFacts:
     step: Curve = Curve(((0.0, 1e-4),))  # the optimizer's step on so many bytes of trained numbers
     biggest: tuple[tuple[str, int], ...] = ()  # the model's largest tensors, and their bytes
     tensors: tuple[int, ...] = ()  # bytes of each trained tensor, in order; none: not known
+    test_samples: int = 0  # that every epoch is tested by
+    test: float = 0.0  # seconds of one of them, on one core

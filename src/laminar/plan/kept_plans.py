@@ -70,7 +70,9 @@ class KeptPlan(msgspec.Struct, frozen=True, kw_only=True):
     seconds_to_target: float
     steps: float
     start_seconds: float = 0.0
+    test_seconds: float = 0.0
     memory_bytes: int
+    node_memory_bytes: int = 0
     bytes_per_step: int
     staleness: float
     idle: float

@@ -41,12 +41,14 @@ class Plan:
     raw_seconds: float  # before the corrections of the ledger
     factor: float  # samples that it takes to the target, relative to one process with the recipe's batch
     steps: float  # batches to the target
-    memory_bytes: int  # of the worker that has most
+    memory_bytes: int  # of the worker that has most, while it trains
     bytes_per_step: int  # of all workers together, for a batch
     threads: int = 1  # of each worker, as the executor would have it; on a grid that is up to each desktop
     staleness: float = 0.0  # steps that a gradient is old when it is used, on average
     idle: float = 0.0  # share of the workers' time
     same_result: bool = True  # as one process
+    node_memory_bytes: int = 0  # of all processes on the node that needs most, the chief and servers included, at its fullest
+    testing: float = 0.0  # seconds of tests between epochs, and after the last, over the whole training
     start: float = 0.0  # seconds until workers have begun, once
     beat: float = 1.0  # batches that are behind the team from one meeting of its workers to the next
     spent: dict[str, float] = field(default_factory=dict)  # seconds of the critical path, by kind of work
@@ -65,7 +67,7 @@ class Plan:
 
     @property
     def seconds_to_target(self) -> float:
-        return self.start + self.step_seconds * self.steps
+        return self.start + self.step_seconds * self.steps + self.testing
 
     @property
     def name(self) -> str:
@@ -90,7 +92,9 @@ class Plan:
             "seconds_to_target": self.seconds_to_target,
             "steps": self.steps,
             "start_seconds": self.start,
+            "test_seconds": self.testing,
             "memory_bytes": self.memory_bytes,
+            "node_memory_bytes": self.node_memory_bytes,
             "bytes_per_step": self.bytes_per_step,
             "staleness": self.staleness,
             "idle": self.idle,

@@ -5,8 +5,7 @@ Every kind of strategy that can be run has a price here, and nothing else has (a
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -26,6 +25,7 @@ from laminar.plan.price_sync import solo_step, sync_step
 from laminar.plan.step import Step, take
 from laminar.plan.steps_needed import StepsModel
 from laminar.plan.tasks import Ran
+from laminar.plan.team_memory import Need, needs
 from laminar.train.on_grid import Grid
 from laminar.train.splitting import Branches, Mesh, Pipeline
 from laminar.train.strategies import AnyStrategy, Averaging, Downpour, Quorum, Solo, Sync
@@ -124,27 +124,33 @@ class Pricer:
             sent, staleness, names, standing = made.bytes, made.staleness, {}, {}
         else:
             taken = take(made, how.workers)
-            seconds, memory, idle, spent = taken.seconds, taken.memory, taken.idle, taken.spent
+            seconds, idle, spent = taken.seconds, taken.idle, taken.spent
+            memory = tuple(taken.memory.get(worker, 0) for worker in range(how.workers))
             ran = tuple(taken.timeline.ran)
             sent, staleness, names, standing = made.bytes, made.staleness, made.names, made.standing
-        if not isinstance(how, Grid) and (most := self._too_much(places, memory)) is not None:
-            return Refused(how, *most)
         job = self.known.job()
+        fullest = [] if isinstance(how, Grid) else needs(how, places, job, memory)
+        if (most := self._too_much(fullest)) is not None:
+            return Refused(how, *most)
         factor = self._steps_factor(how, batch, staleness, made)
         beat = made.beat if isinstance(made, Paced) else 1.0
+        step = self._corrections.get((how.kind, how.workers), NONE)(seconds, beat)
+        steps = job.epochs * job.samples / batch * factor
         return Plan(
             strategy=how,
             batch=batch,
-            step_seconds=self._corrections.get((how.kind, how.workers), NONE)(seconds, beat),
+            step_seconds=step,
             raw_seconds=seconds,
             factor=factor,
-            steps=job.epochs * job.samples / batch * factor,
-            memory_bytes=memory,
+            steps=steps,
+            memory_bytes=max(memory),
+            node_memory_bytes=max((one.bytes for one in fullest), default=max(memory)),
             bytes_per_step=sent,
             threads=self.threads(1 if isinstance(how, Grid) else how.workers),
             staleness=staleness,
             idle=idle,
             same_result=how.key_fields() is None and batch == self._base,
+            testing=self._testing(how, steps * batch / job.samples, step * steps),
             start=places.facts.start if how.workers > 1 and not isinstance(how, Grid) else 0.0,
             beat=beat,
             spent=spent,
@@ -152,6 +158,18 @@ class Pricer:
             resources=names,
             standing=standing,
         )
+
+    def _testing(self, how: AnyStrategy, epochs: float, training: float) -> float:
+        """Seconds of tests in which nobody trains. One process tests by itself, a team that makes its steps at once shares the samples out,
+        and elsewhere the chief tests: workers of rounds wait for it, others go on, and only the last test is waited for, or as many as the
+        chief is behind."""
+        job = self.known.job()
+        test = job.test * job.test_samples / self.machine.nodes[0].speed
+        if isinstance(how, Grid):
+            return 0.0
+        if isinstance(how, Downpour) or getattr(how, "evaluator", False):
+            return max(test, epochs * test - training)
+        return epochs * test / (1 if isinstance(how, Averaging | Quorum) else how.workers)
 
     def _steps_factor(self, how: AnyStrategy, batch: int, staleness: float, made: Step | Paced) -> float:
         if isinstance(how, Grid) and isinstance(made, Paced):
@@ -164,11 +182,11 @@ class Pricer:
             return self._steps.factor(batch, self._base, every=every, workers=how.workers)
         return self._steps.factor(batch, self._base, staleness=staleness, quorum=max(used, 0.01))
 
-    def _too_much(self, places: Places, memory: int) -> tuple[str, int] | None:
-        """A node that has no room for its workers, in words, and the bytes that they need there."""
-        for node, count in Counter(places.node).items():
-            there = places.machine.nodes[node]
-            if count * memory > there.memory:
-                needed, room = more_than(memory, there.memory, count)
-                return f"{count} x {needed} of memory on {there.name}, which has {room}", count * memory
+    def _too_much(self, fullest: Sequence[Need]) -> tuple[str, int] | None:
+        """A node that has no room for its processes, in words, and the bytes that they need there."""
+        for one in fullest:
+            there = self.machine.nodes[one.node]
+            if one.bytes > there.memory:
+                needed, room = more_than(one.bytes, there.memory)
+                return f"{needed} of memory on {there.name}, which has {room}, for {one.said}", one.bytes
         return None

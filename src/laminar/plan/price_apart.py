@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from laminar.plan import apart
 from laminar.plan.apart import Pace, Scene, Worker
 from laminar.plan.known import Known
 from laminar.plan.machine import Stragglers
 from laminar.plan.places import Places
-from laminar.plan.price_sync import FLOAT
+from laminar.plan.team_memory import FLOAT, worker_apart
 from laminar.train.strategies import Averaging, Downpour, ManySpec, Quorum
 
 
@@ -20,7 +20,7 @@ class Paced:
     """A training that has no steps which all make at once."""
 
     seconds: float  # for a batch
-    memory: int
+    memory: tuple[int, ...]  # of each worker; of a grid, of one
     bytes: int
     staleness: float = 0.0
     used: float = 1.0  # share of the gradients that go into a step
@@ -45,11 +45,29 @@ def averaging(known: Known, places: Places, how: Averaging, batch: int, threads:
 def downpour(known: Known, places: Places, how: Downpour, batch: int, threads: int) -> Paced:
     job = known.job()
     scene, each = _scene(known, places, how, batch, threads, shards=how.shards, steps=True)
-    unit = apart.unit_of(max(1, job.samples // batch), how.workers, how.n_push)
+    batches = max(1, job.samples // batch)
+    unit = apart.unit_of(batches, how.workers, how.n_push)
     pace = apart.downpour(
-        scene, n_push=how.n_push, n_fetch=how.n_fetch, shards=how.shards, overlap=how.overlap, max_staleness=how.max_staleness, unit=unit
+        scene,
+        n_push=how.n_push,
+        n_fetch=how.n_fetch,
+        shards=how.shards,
+        overlap=how.overlap,
+        max_staleness=how.max_staleness,
+        unit=unit,
+        epoch=None if how.evaluator else batches,
     )
-    return _paced(known, places, how, pace, each, batch, beat=how.n_push)
+    far = sum(node != places.node[0] for node in places.node)
+    last = far * _unit_on_its_way(scene, how, unit) / (job.epochs * batches)
+    return _paced(known, places, how, replace(pace, seconds_per_batch=pace.seconds_per_batch + last), each, batch, beat=how.n_push)
+
+
+def _unit_on_its_way(scene: Scene, how: Downpour, unit: int) -> float:
+    """Seconds that a unit of a far worker is on the link. The training is not over before the last of every worker is there, however much
+    the others do meanwhile: over a link that is slow enough, that is all that it waits for."""
+    pushes, fetches = math.ceil(unit / how.n_push), unit / how.n_fetch
+    one = how.shards / scene.bandwidth
+    return (pushes * scene.push + fetches * scene.parameters) * one + 2 * pushes * scene.latency
 
 
 def quorum(known: Known, places: Places, how: Quorum, batch: int, threads: int) -> Paced:
@@ -89,14 +107,14 @@ def _scene(
         bandwidth=machine.link.bandwidth,
         latency=machine.link.latency,
         stragglers=Stragglers(spread, machine.stragglers.slow_share, machine.stragglers.slow_factor),
+        test=job.test * job.test_samples / machine.nodes[used[0]].speed,
     )
     return scene, each
 
 
 def _paced(known: Known, places: Places, how: ManySpec, pace: Pace, each: Callable[[int], float], rows: int, *, beat: float = 1.0) -> Paced:
-    job = known.job()
-    size = FLOAT * job.parameters
-    memory = places.facts.process_bytes + job.untrained + (4 + job.slots) * size + job.kept_per_row * rows
+    job, first = known.job(), places.node[0]
+    memory = tuple(worker_apart(how, job, places.facts, rows, far=node != first) for node in places.node)
     computing = sum(each(worker) for worker in range(how.workers)) / how.workers / how.workers
     spent = {"computing": min(computing, pace.seconds_per_batch), "waiting": max(0.0, pace.seconds_per_batch - computing)}
     return Paced(

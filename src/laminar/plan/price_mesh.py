@@ -16,6 +16,7 @@ from laminar.plan.known import Known
 from laminar.plan.places import Places
 from laminar.plan.step import Step
 from laminar.plan.tasks import Key, Task
+from laminar.plan.team_memory import FLOAT, opened
 from laminar.train.splitting import Mesh
 
 BEFORE, RUN, AFTER, BACK, RETURN = range(5)  # parts of an operator's tasks
@@ -177,7 +178,9 @@ def without_use(mesh: Mapping[str, int], cost: ModelCost) -> list[str]:
 
 
 def standing(known: Known, places: Places, cost: ModelCost) -> dict[int, int]:
-    own = places.facts.process_bytes + cost.untrained + (2 + known.job().slots) * cost.trained
+    job = known.job()
+    whole = FLOAT * job.parameters  # as every worker opens the model, before it takes its parts
+    own = opened(job, places.facts) - job.untrained + cost.untrained + whole + (2 + job.slots) * cost.trained
     return dict.fromkeys(range(places.workers), own)
 
 

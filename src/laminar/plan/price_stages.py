@@ -17,6 +17,7 @@ from laminar.plan.known import Known
 from laminar.plan.places import Places
 from laminar.plan.step import Step
 from laminar.plan.tasks import Key, Kind, Task
+from laminar.plan.team_memory import FLOAT, opened
 from laminar.train.splitting import Branches, Pipeline
 
 KINDS: Final[dict[str, int]] = {"forward": 0, "backward": 1, "inputs": 1, "weights": 2}
@@ -180,6 +181,9 @@ class _Maker:
         job, found = self._known.job(), dict[int, int]()
         for lane in range(self._cost.lanes):
             own = [stage for stage in self._cost.stages if stage.lane == lane]
-            size = sum(stage.untrained + (2 + job.slots) * stage.trained for stage in own)
-            found |= dict.fromkeys(range(lane * self._each, (lane + 1) * self._each), self._places.facts.process_bytes + size)
+            size = FLOAT * job.parameters  # as every worker opens the model, before it takes its stages
+            size += sum(stage.untrained + (2 + job.slots) * stage.trained for stage in own)
+            found |= dict.fromkeys(
+                range(lane * self._each, (lane + 1) * self._each), opened(job, self._places.facts) - job.untrained + size
+            )
         return found

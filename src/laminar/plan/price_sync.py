@@ -12,10 +12,10 @@ from laminar.plan.passes import Passes
 from laminar.plan.places import Places
 from laminar.plan.step import Step
 from laminar.plan.tasks import Key, Task
+from laminar.plan.team_memory import FLOAT, opened
 from laminar.train.compression import NoCompression
 from laminar.train.strategies import Sync
 
-FLOAT: Final = 4  # bytes
 TOLD: Final = 2  # numbers that are summed up at every step beside one for each member and each tensor (parallel/sync/group_team.py) …
 DOUBLE: Final = 8  # … and the bytes of one
 PACKED: Final = 1 << 30  # as a part of a worker's backward pass: behind all others
@@ -34,7 +34,7 @@ def solo_step(known: Known, places: Places, batch: int, threads: int) -> Step:
         *passes.tasks(0, core, slow, after=(0, 0), more=job.loop * slow),
         Task((3, 0), job.step(size) * slow, (core,), (passes.last(0),), "optimizer", "optimizer"),
     ]
-    standing = {0: places.facts.process_bytes + _model(known) + (2 + job.slots) * size}
+    standing = {0: opened(job, places.facts) + (2 + job.slots) * size}
     return Step(tasks, standing, names=places.names())
 
 
@@ -68,7 +68,7 @@ def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int)
         before = (rows * job.gather + job.loop) * alone
         tasks.append(Task((0, worker), before, (core,), kind="load", name="gather"))
         tasks += passes.tasks(worker, core, slow, after=(0, worker))
-        standing[worker] = places.facts.process_bytes + _model(known) + size * (2 if in_memory else 2 + job.slots)
+        standing[worker] = opened(job, places.facts) + _copies(size, job.slots, workers, in_memory=in_memory)
     everyone = range(workers)
     if in_memory and plain:
         standing[0] += size * (1 + job.slots)  # the shared copy, and the optimizer's numbers
@@ -113,6 +113,7 @@ def _step(places: Places, worker: int, seconds: float, after: tuple[Key, ...]) -
     return Task((4, worker), seconds * places.slow(worker), (places.core(worker),), after, "optimizer", "optimizer")
 
 
-def _model(known: Known) -> int:
-    """Bytes of tensors that are not trained."""
-    return known.job().untrained
+def _copies(size: int, slots: int, workers: int, *, in_memory: bool) -> int:
+    """Bytes of a worker's own: its gradients, twice, and the sum of its part; or all that one process has, and buckets of gradients, there
+    and on their way."""
+    return 2 * size + size // workers if in_memory else (4 + slots) * size

@@ -25,7 +25,7 @@ class Taken:
     """A step on the clock."""
 
     seconds: float  # for a batch
-    memory: int  # of the worker that has most
+    memory: dict[int, int]  # of each worker, at most
     idle: float
     spent: dict[str, float]  # of the critical path, by kind of work
     timeline: Timeline
@@ -33,7 +33,7 @@ class Taken:
 
 def take(step: Step, workers: int) -> Taken:
     timeline = simulate(step.tasks)
-    most = max(peaks(timeline, step.standing).values(), default=0)
+    most = peaks(timeline, step.standing)
     busy = sum(timeline.busy(resource) for resource in {r for task in step.tasks for r in task.resources if r in _cores(step)})
     cores = len(_cores(step)) or workers
     idle = 1.0 - busy / (timeline.seconds * cores) if timeline.seconds else 0.0

@@ -94,6 +94,38 @@ def test_a_worker_on_another_node_pays_for_the_link() -> None:
     assert quorum(far).seconds_per_batch == pytest.approx(COMPUTE + around + STEP)
 
 
+# The chief tests epochs meanwhile
+
+
+@pytest.mark.parametrize("test", [0.02, 0.5])
+def test_on_one_core_a_test_takes_the_time_that_it_takes(test: float) -> None:
+    one = Scene((Worker(COMPUTE),), (1,), test=test)
+    found = downpour(one, n_push=2, n_fetch=2, unit=2, epoch=10)
+    assert found.seconds_per_batch == pytest.approx(COMPUTE + test / 10, rel=0.02)
+    assert downpour(one, n_push=2, n_fetch=2, unit=2).seconds_per_batch == pytest.approx(COMPUTE), "nobody tests"
+
+
+def test_a_test_takes_a_core_from_the_workers_beside_the_chief_only() -> None:
+    """Half of a core of two for the worker there, while others go on with what it does not do."""
+    two = Scene((Worker(COMPUTE), Worker(COMPUTE, 1)), (1, 1), test=0.04)
+    found = downpour(two, n_push=2, n_fetch=2, unit=2, epoch=20)
+    assert found.seconds_per_batch == pytest.approx((20 * COMPUTE + 0.04) / 2 / 20, rel=0.03)
+    assert averaging(two, every=8).seconds_per_batch == averaging(replace(two, test=0.0), every=8).seconds_per_batch
+
+
+def test_workers_wait_for_a_chief_that_does_not_keep_up() -> None:
+    many = Scene((Worker(COMPUTE),) + (Worker(COMPUTE, 1),) * 7, (1, 8), test=1.0)
+    found = downpour(many, n_push=1, n_fetch=1, unit=1, epoch=16)
+    assert found.seconds_per_batch >= 0.95 * 1.0 / 16
+    assert found.idle > 0.5
+
+
+def test_of_a_long_epoch_a_part_is_simulated_with_its_part_of_the_test() -> None:
+    one = Scene((Worker(COMPUTE),), (1,), test=1000.0)
+    found = downpour(one, n_push=1, n_fetch=1, unit=1, epoch=100_000)
+    assert found.seconds_per_batch == pytest.approx(COMPUTE + 1000.0 / 100_000, rel=0.02)
+
+
 # Several
 
 

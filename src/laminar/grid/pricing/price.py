@@ -23,7 +23,7 @@ from laminar.plan.desktops import Desktops
 from laminar.plan.known import Known
 from laminar.plan.machine import Machine, Node
 from laminar.plan.price_apart import Paced
-from laminar.plan.price_sync import FLOAT
+from laminar.plan.team_memory import FLOAT
 from laminar.train.on_grid import Grid
 
 SEEDS: Final = (1, 2)
@@ -64,7 +64,7 @@ def grid_price(known: Known, machine: Machine, how: Grid, batch: int) -> Paced:
     computing = min(each, total.computing / total.batches / max(1.0, total.present / total.seconds) / times)
     return Paced(
         seconds=each,
-        memory=memory,
+        memory=(memory,),
         bytes=round(total.bytes / total.batches),
         staleness=total.ages / total.parts,
         together=times * total.parts / total.versions,

@@ -30,14 +30,13 @@ from laminar.parallel.apart.messages import Push
 from laminar.parallel.apart.plan import Plan, rules
 from laminar.parallel.apart.report import Report
 from laminar.parallel.apart.shard import make_numbers
-from laminar.parallel.apart.work import Rounds, Task, Units
+from laminar.parallel.apart.work import AHEAD, Rounds, Task, Units
 from laminar.train.shares import Speed
 from laminar.train.strategies import Averaging, Downpour
 
 INTERRUPTED: Final = "interrupted"
 REPEATED: Final = "repeated"
 TO_COME: Final = "future"
-AHEAD: Final = 1  # epochs of downpour that may wait for their test: a target that is reached is not to be found out long after
 NOTHING: Final = 1e-9  # what an answer without samples counts for
 
 

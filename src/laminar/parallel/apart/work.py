@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from laminar.train.shares import Speed, apportion, least_of, rebalanced
+
+AHEAD: Final = 1  # epochs of downpour that may wait for their test: a target that is reached is not to be found out long after
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from laminar.plan.profile.passes import in_training, loss_of_job, targets_of
 from laminar.plan.profile.timing import Effort, timed
 from laminar.plan.profile.unchanged import unchanged
 from laminar.train import dtype
+from laminar.train.evaluate import sums
 from laminar.train.job import Job
 from laminar.train.losses import loss_name
 from laminar.train.optimizers import Optimizer, slots_of
@@ -33,6 +34,7 @@ from laminar.train.snapshot import trainable
 
 SIZES: Final = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23)  # bytes
 BIGGEST: Final = 5  # tensors that are named
+TESTED: Final = 1024  # samples by which it is measured how long testing takes
 
 
 def job_facts(job: Job, meter: Meter) -> JobFacts:
@@ -46,6 +48,7 @@ def job_facts(job: Job, meter: Meter) -> JobFacts:
     gap = meter.one("the loop", loop, lambda: loop_gap(job, effort))
     gather = meter.one("gathering samples", {"what": "gather", **_data(job), "code": our_code("data")}, lambda: gather_time(job, effort))
     kept = meter.one("memory", {"what": "kept", "job": about}, lambda: kept_per_row(job))
+    test = meter.one("testing", {"what": "test", "job": about, "code": our_code("train/evaluate.py")}, lambda: test_time(job, effort))
     return JobFacts(
         layer=job.name,
         batch=recipe.batch,
@@ -62,6 +65,8 @@ def job_facts(job: Job, meter: Meter) -> JobFacts:
         step=curve,
         biggest=tuple(sorted(((name, one.nbytes) for name, one in tensors.items()), key=lambda one: -one[1])[:BIGGEST]),
         tensors=tuple(one.nbytes for name, one in tensors.items() if name in trained),
+        test_samples=len(job.data.test.y),
+        test=test,
     )
 
 
@@ -160,6 +165,18 @@ def gather_time(job: Job, effort: Effort) -> float:
                 samples = before
             turn += 1
     return spent / max(1, samples)
+
+
+def test_time(job: Job, effort: Effort) -> float:
+    """Seconds for a sample, as an epoch is tested."""
+    route, data, rows = job.test_route, job.data, slice(0, min(len(job.data.test.y), TESTED))
+    objective, dtype_ = loss_name(job.recipe, data.task), job.recipe.dtype
+
+    def once() -> None:
+        sums(route.module, route.inputs, data.test.y, rows, task=data.task, dtype=dtype_, loss=objective)
+
+    with unchanged(job):
+        return timed(once, effort).median / max(1, rows.stop)
 
 
 def kept_per_row(job: Job) -> int:

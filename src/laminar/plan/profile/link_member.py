@@ -26,7 +26,8 @@ USUAL: Final = 300_000_000  # bytes of a process, where the system does not tell
 
 
 def measure(told: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    found: dict[str, Any] = {"process_bytes": _resident()}
+    resident, common = _resident()
+    found: dict[str, Any] = {"process_bytes": resident, "library_bytes": common}
     team = InStep(told)
     parts: dict[str, Callable[[InStep], Any]] = {"apply": link_servers.apply}
     if team.size > 1:
@@ -44,12 +45,14 @@ def measure(told: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> dict
     return found | link_compute.mixed(team)
 
 
-def _resident() -> int:
+def _resident() -> tuple[int, int]:
+    """Bytes in memory, and those of them that are of files: libraries, which other processes have as well."""
     try:
         with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return USUAL
+            _, resident, common, *_ = map(int, file.read().split())
+            return resident * os.sysconf("SC_PAGE_SIZE"), common * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return USUAL, 0
 
 
 def main() -> int:

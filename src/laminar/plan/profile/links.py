@@ -26,7 +26,9 @@ from laminar.plan.profile.this_machine import this_machine
 from laminar.plan.profile.timing import Effort
 
 MODULE: Final = "laminar.plan.profile.link_member"
-MEASURED_BY: Final = tuple(f"plan/profile/{name}.py" for name in ("in_step", "link_compute", "link_exchanges", "link_servers"))
+MEASURED_BY: Final = tuple(
+    f"plan/profile/{name}.py" for name in ("in_step", "link_compute", "link_exchanges", "link_member", "link_servers")
+)
 SIZES: Final = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23)  # bytes
 HOST: Final = "127.0.0.1"
 TICK: Final = 0.5  # seconds
@@ -68,6 +70,7 @@ def machine_facts(world: int, meter: Meter) -> MachineFacts:
         spread=first["spread"],
         start=first.get("start", START) if world > 1 else 0.0,
         process_bytes=first["process_bytes"],
+        library_bytes=first.get("library_bytes", 0),
         **found,
     )
 
