@@ -2,8 +2,8 @@
 
 A worker has a line to every server, with one exchange under way at most. What came is taken before a batch; a push is told the version
 that was taken then, so with overlap a gradient of a worker that is alone is one version old. At the end of a unit everything is waited for;
-a server that is the only one gives the next with its answer, several are asked.
-The chief tests epochs meanwhile; where it does not keep up, workers wait for it.
+a server that is the only one gives the next with its answer, several are asked. The chief tests epochs meanwhile; where it does not keep
+up, workers wait for it.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class DownpourRun:
 
     def _on(self, worker: int) -> None:
         me = self.workers[worker]
-        if me.left == 0 and self.how.shards == 1 and self.how.unit is not None:
+        if me.left == 0 and self.how.shards == 1 and self.how.unit is not None and self._untested <= AHEAD:
             me.left = self.how.unit
         if me.left == 0:
             self._ask(worker)
