@@ -16,6 +16,7 @@ from laminar.parallel.sync.shared_optimizer import SharedOptimizer
 from laminar.parallel.sync.standing import Decides, Standing
 from laminar.parallel.waited import WAITED
 from laminar.train.compression import NoCompression
+from laminar.train.lines import on_a_line
 from laminar.train.recipe import Recipe
 from laminar.train.strategies import Sync, strategy
 from laminar.train.team import Learner, WholeModel, rows_of_member
@@ -80,7 +81,7 @@ class SharedTeam(WholeModel):
             part, loss = slice(mine.start - rows[0].start, mine.stop - rows[0].start), 0.0
             if part.start < part.stop:
                 count = part.stop - part.start
-                made, value = learner.learn([one[part] for one in inputs], targets[part], count / self._rows)
+                made, value = learner.learn([on_a_line(one[part]) for one in inputs], targets[part], count / self._rows)
                 outputs.append(made)
                 added += value * count
                 loss = value * (count / self._rows)
