@@ -109,10 +109,10 @@ class SharedTeam(WholeModel):
             self._segment.bytes(layout.grad_bytes(self.rank), len(part))[:] = part
             self.meeting.meet()
             for rank, so_far in enumerate(found):
-                so_far += self._segment.bytes(layout.grad_bytes(rank), max(0, min(room, lengths[rank] - at)))
+                there = self._segment.bytes(layout.grad_bytes(rank), max(0, min(room, lengths[rank] - at)))
+                so_far += there
+                there[:] = bytes(len(there))  # by now, since others may write there next; gaps between tensors count as gradients, too
             self.meeting.meet()
-        # the gaps between tensors count as gradients, too, and are to be zero
-        self._segment.floats(layout.grad_bytes(self.rank), room // 4)[: -(-min(len(own), room) // 4)].zero_()
         return [bytes(one) for one in found]
 
     @torch.no_grad()
