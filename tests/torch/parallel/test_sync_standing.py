@@ -5,6 +5,7 @@ Members are threads of one process; who stands in for whom is drawn at random, s
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from laminar.core.errors import LaminarError
 from laminar.core.events import nowhere
 from laminar.parallel.meeting import Broken
 from laminar.parallel.segment import Segment
@@ -23,9 +25,13 @@ from laminar.parallel.sync.links import layout_of
 from laminar.parallel.sync.shared_team import SharedTeam
 from laminar.parallel.sync.standing import Decides
 from laminar.train import borrowed
+from laminar.train.astray import Astray
 from laminar.train.compression import TopK
+from laminar.train.history import Untold
 from laminar.train.job import Job
 from laminar.train.loop import train
+from laminar.train.metrics import Tally
+from laminar.train.snapshot import Run, trainable
 from laminar.train.strategies import Sync
 from tests.torch.train.train_jobs import Crash, events, images, job, line, numbers, stop_at
 
@@ -142,6 +148,26 @@ def test_a_run_that_was_broken_off_while_members_rested_ends_with_the_same_bits(
     together(tmp_path / "parts", 3, Drawn, crash, **options)
     assert len(events(tmp_path / "parts", "step")) <= crash + 1
     assert same_bits(whole, together(tmp_path / "parts", 3, Drawn, **options))
+
+
+def test_who_rests_does_not_judge_what_others_are_still_computing(tmp_path: Path) -> None:
+    """It is ahead of them, and would tell the end of an epoch as the step at which a run went astray."""
+    made = job(tmp_path, model=model(), strategy=Sync(workers=2))
+    layout = layout_of(made, 2)
+    segment = Segment.create(layout.total)
+    made.team = team = SharedTeam(segment, layout, 1)
+    segment.words(0, layout.word_count)[8] = 1000  # as if member 0 had come to every meeting
+    optimizer = team.optimizer(made.recipe, trainable(made.model))
+    astray = Astray(Run(made, optimizer, None, Tally(classes=True), {}), lambda _: 0.1, Untold())
+    with torch.no_grad():
+        optimizer.params["1.bias"][3] = math.nan
+    with pytest.raises(LaminarError, match="no longer finite"):
+        astray.check_finite()
+    standing = team._standing
+    assert standing is not None
+    standing.ranks = range(1, 1)
+    astray.check_finite()
+    segment.close()
 
 
 @pytest.mark.parametrize(
