@@ -86,7 +86,7 @@ def together(folder: Path, size: int, decides: Callable[[int], Decides], crash: 
     def member(rank: int) -> None:
         own = jobs[rank]
         try:
-            own.team = SharedTeam(segment, layout, rank, decides)
+            own.team = SharedTeam(segment, layout, rank, decides, own.model)
             if crash is not None:
                 stop_at(own, crash)
             train(own, nowhere)
@@ -187,14 +187,43 @@ def test_nobody_stands_in_for_members_that_have_something_to_themselves(tmp_path
     assert not any(epoch["resting"] for epoch in events(tmp_path, "epoch"))
 
 
-def test_nobody_stands_in_for_members_that_draw_random_numbers(tmp_path: Path) -> None:
+class Counts(nn.Module):
+    """Keeps something beside its tensors, which changes what it computes."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.inner, self.what = model(), what
+        self.calls, self.mean, self.seen = 0, torch.zeros(()), {"sums": [0.0]}
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.inner(x)
+        if self.training and self.what == "a number":
+            self.calls += 1
+        elif self.training and self.what == "a tensor":
+            self.mean = 0.9 * self.mean + 0.1 * x.mean()
+        elif self.training:
+            self.seen["sums"][0] += float(x.sum())
+        return out * (1 + 0.1 * (self.calls % 3) + self.mean + 0.01 * (self.seen["sums"][0] % 7))
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda: nn.Sequential(model(), nn.Dropout(0.1)),
+        lambda: Counts("a number"),
+        lambda: nn.Sequential(Counts("a tensor")),
+        lambda: Counts("a list"),
+    ],
+    ids=["draws", "a number", "a tensor", "a list"],
+)
+def test_nobody_stands_in_for_members_that_draw_random_numbers_or_keep_something(of: Callable[[], nn.Module], tmp_path: Path) -> None:
     deciders: list[Drawn] = []
 
     def decides(size: int) -> Drawn:
         deciders.append(Drawn(size))
         return deciders[-1]
 
-    together(tmp_path, 2, decides, of=lambda: nn.Sequential(model(), nn.Dropout(0.1)))
+    together(tmp_path, 2, decides, of=of)
     asked = [decider.allowed for decider in deciders if decider.allowed]
     assert len(asked) == 1  # member 0's
     assert len(asked[0]) > 10
