@@ -31,6 +31,7 @@ from laminar.train.beside import Beside, Ended
 from laminar.train.evaluate import evaluate
 from laminar.train.history import LISTEN_SECONDS, History, Untold
 from laminar.train.job import Job, Trained
+from laminar.train.lines import on_a_line
 from laminar.train.losses import LossOf, guessing, loss_name, make_loss
 from laminar.train.metrics import Tally, check_target
 from laminar.train.misgivings import misgivings
@@ -222,7 +223,7 @@ class _Loop:
             blocks = [_floating(torch.from_numpy(array), wanted) for array in (*block.x, block.y)]
             for part in block.slices[:left]:
                 *inputs, targets = [tensor[part] for tensor in blocks]
-                yield inputs, targets
+                yield [on_a_line(one) for one in inputs], targets
             left -= len(block.slices)
 
     def blocks(self) -> Iterator[Block]:

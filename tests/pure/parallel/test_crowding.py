@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laminar.parallel.sync.crowding import FIRST, LATER, MOST, SELDOM, SOON, TRIAL, WAITING, Crowding, Stretch
+from laminar.parallel.sync.crowding import FIRST, LATER, MOST, SELDOM, SLOW, SOON, TRIAL, WAITING, Crowding, Stretch
 
 Pace = Callable[[float, int], float]  # at a time, for a group: seconds of a step
 
@@ -64,6 +65,30 @@ def test_a_group_that_is_slower_is_tried_seldom() -> None:
     assert SOON < gaps[0] < 2
     assert SELDOM < gaps[-1] < SELDOM + 2
     assert sum(group == 2 for _, group in found) < 0.01 * len(found) + TRIAL * len(tried)
+
+
+def test_all_compute_again_also_where_some_of_those_that_compute_have_fewer_rows() -> None:
+    """Of three, one takes the rows of two, and the third waits for it half of its time, whatever else runs."""
+
+    def pace(now: float, group: int) -> float:
+        return {1: 0.0026, 2: 0.0015, 3: 0.002}[group] if now < 10 else 0.0008 * group
+
+    def waited(now: float, group: int) -> float:
+        return 0.5 if group == 2 or (now < 10 and group == 1) else 0.02
+
+    found = run(3, 60, pace, waited)
+    assert sum(group == 2 for now, group in found if now < 10) > 0.6 * sum(now < 10 for now, _ in found)
+    assert {group for now, group in found if now > 10 + 2 * LATER + 1} == {1}
+
+
+@pytest.mark.parametrize("seconds", [0.001, 0.02, 0.1, 0.2, 2.0, 20.0])
+def test_trials_of_what_is_slower_take_little_time_however_slow_a_step_is(seconds: float) -> None:
+    """Members of different speed wait for each other whatever else runs."""
+    found = run(2, 1000 * seconds + 60, lambda _, group: seconds * group, lambda _, group: 0.3 if group == 1 else 0.0)
+    starts = [0.0, *(now for now, _ in found)]
+    spent = sum(end - start for (start, end), (_, group) in zip(itertools.pairwise(starts), [(0.0, 1), *found], strict=False) if group > 1)
+    assert spent / 2 < 0.05 * starts[-1]  # half of it steps were made
+    assert (spent > 0) == (seconds <= SLOW)
 
 
 def test_members_that_have_something_to_themselves_are_left_alone() -> None:

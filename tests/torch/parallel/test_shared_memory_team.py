@@ -197,6 +197,37 @@ def test_a_parameter_without_a_gradient_is_left_alone_as_one_process_leaves_it(s
         segment.close()
 
 
+def test_who_has_met_the_others_after_gathering_leaves_its_gradients_alone() -> None:
+    """Somebody who stands in for it may be writing there by then."""
+    layout = Layout.of(2, SHAPES, {}, ())
+    segment = Segment.create(layout.total)
+    teams = [SharedTeam(segment, layout, rank) for rank in range(2)]
+    gradient = segment.bytes(layout.grad_bytes(1), 200)
+    written = threading.Event()
+    meet, met = teams[1].meeting.meet, 0
+
+    def then_lose_the_core() -> None:
+        nonlocal met
+        meet()
+        met += 1
+        assert met < 3 or written.wait(60)
+
+    teams[1].meeting.meet = then_lose_the_core  # type: ignore[method-assign]
+
+    def work(rank: int) -> tuple[list[bytes], bytes]:
+        found, before = teams[rank].gather(bytes([rank + 1]) * 100), bytes(gradient)
+        if not rank:
+            gradient[:] = b"\x07" * 200
+            written.set()
+        return found, before
+
+    assert together(2, work)[0] == ([b"\x01" * 100, b"\x02" * 100], bytes(200))  # gaps between tensors count as gradients
+    assert met == 3
+    assert bytes(gradient) == b"\x07" * 200
+    gradient.release()
+    segment.close()
+
+
 def test_nobody_waits_longer_than_the_timeout() -> None:
     segment = Segment.create(8 * words_for(2))
     with pytest.raises(Broken):

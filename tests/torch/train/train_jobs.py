@@ -29,11 +29,11 @@ def images(train: int = 90, test: int = 40, classes: int = 3) -> Dataset:
     return Dataset(Split(x[:train], y[:train]), Split(x[train:], y[train:]), tuple("abc"[:classes]))
 
 
-def numbers(train: int = 90, test: int = 40) -> Dataset:
-    """Regression of two values on five numbers."""
+def numbers(train: int = 90, test: int = 40, *, wide: int = 5) -> Dataset:
+    """Regression of two values on five numbers, or more."""
     rng = np.random.default_rng(6)
-    x = rng.standard_normal((train + test, 5)).astype(np.float32)
-    y = (x @ rng.standard_normal((5, 2)) + 0.05 * rng.standard_normal((train + test, 2))).astype(np.float32)
+    x = rng.standard_normal((train + test, wide)).astype(np.float32)
+    y = (x @ rng.standard_normal((wide, 2)) + 0.05 * rng.standard_normal((train + test, 2))).astype(np.float32)
     return Dataset(Split(x[:train], y[:train]), Split(x[train:], y[train:]), None)
 
 
@@ -58,9 +58,9 @@ def net() -> Net:
     return model
 
 
-def line() -> nn.Module:
+def line(wide: int = 5) -> nn.Module:
     torch.manual_seed(12)
-    return nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 2))
+    return nn.Sequential(nn.Linear(wide, 6), nn.Tanh(), nn.Linear(6, 2))
 
 
 def job(
@@ -103,6 +103,7 @@ VARIANTS: dict[str, Callable[[Path], Job]] = {
     "frozen features, adamw": lambda f: job(f, optimizer="adamw", frozen=["features"], warmup=0.2),
     "kept features, adam": lambda f: kept(f, optimizer="adam", schedule="cosine"),
     "regression, huber, float64": lambda f: job(f, model=line(), data=numbers(), loss="huber", dtype="float64"),
+    "rows of 52 bytes": lambda f: job(f, model=line(13), data=numbers(wide=13), batch=10),  # which begin on no cache line
     "augmented": lambda f: job(f, augment=AugmentSpec(flip="horizontal", shift=1, noise=0.05, crop=0.8, rotate=10, cutout=2)),
     "patience": lambda f: job(f, epochs=12, batch=32, lr=0.3, patience=2),  # stops before its last epoch
 }

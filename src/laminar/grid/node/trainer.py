@@ -25,6 +25,7 @@ from laminar.model.freeze import freeze
 from laminar.model.graph import load_forms
 from laminar.parallel.compress.layout import Layout
 from laminar.train.borrowed import seeded
+from laminar.train.lines import on_a_line
 from laminar.train.losses import loss_name, make_loss
 from laminar.train.optimizers import Optimizer
 from laminar.train.recipe import Recipe
@@ -172,7 +173,7 @@ class Trainer:
             for block in batches.some(epoch, first, last, None):
                 x, y = torch.from_numpy(block.x[0]), torch.from_numpy(block.y)
                 for rows in block.slices:
-                    yield x[rows], y[rows]
+                    yield on_a_line(x[rows]), y[rows]
             left -= last - first
             epoch, first = epoch + 1, 0
 

@@ -17,6 +17,7 @@ from laminar.model.author_errors import raised_at
 from laminar.parallel.apart.plan import Plan
 from laminar.parallel.apart.work import Task
 from laminar.train.job import Job
+from laminar.train.lines import on_a_line
 from laminar.train.losses import loss_name, make_loss
 from laminar.train.metrics import Tally
 from laminar.train.schedules import learning_rate
@@ -196,7 +197,7 @@ def _each(block: Block) -> Iterator[tuple[int, list[Tensor], Tensor]]:
     tensors = [torch.from_numpy(array) for array in (*block.x, block.y)]
     for number, rows in enumerate(block.slices, block.first):
         *inputs, targets = [tensor[rows] for tensor in tensors]
-        yield number, inputs, targets
+        yield number, [on_a_line(one) for one in inputs], targets
 
 
 def _just(start: int, stop: int) -> RowsOf:

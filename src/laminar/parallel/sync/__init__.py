@@ -3,8 +3,8 @@
 Read in this order: chief.py (starts the workers and goes on when one dies), member.py (one of them), links.py (what lies between them).
 
 In the shared memory of one machine: layout.py (what lies where), parts.py (who updates what), shared_optimizer.py (a step: everybody writes
-a gradient, each sums and applies a part of it), shared_team.py (the rest of what a team needs), standing.py with crowding.py (members
-that take the rows of others while these have no core).
+a gradient, each sums and applies a part of it), shared_team.py (the rest of what a team needs), standing.py with crowding.py and
+own_state.py (members that take the rows of others while these have no core, and when they may not).
 Over torch.distributed, as between machines: process_group.py (collectives that break and never hang), buckets.py with
 bucket_sizes.py (gradients on their way while others are computed), group_team.py (a step, and the rest).
 Over both: small_gradients.py (compression, and what it keeps back).

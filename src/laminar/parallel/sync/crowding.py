@@ -21,6 +21,8 @@ MOST: Final = 64  # steps of a stretch
 SOON: Final = 0.25  # seconds between a change and the next trial; after a trial that changed nothing twice as many,
 LATER: Final = 2.0  # up to these while members stand in for others, which are slower than they could be if the cores are free again,
 SELDOM: Final = 30.0  # and up to these while all compute
+COST: Final = 20  # times as many seconds as a trial has lost are between it and the next, at least, if that is not more than SELDOM
+SLOW: Final = 0.25  # seconds of a step, above which nobody more stands in: a core is lost for milliseconds, and who rests waits for a step
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,9 @@ class Crowding:
         self._pace: float | None = None  # seconds of a step, as things are
         self._trial: int | None = None  # a group that is tried
         self._tried: list[float] = []  # paces of the trial so far
+        self._lost = 0.0  # seconds, by the trial so far
+        self._smaller = False  # a larger group was tried last
+        self._steps = FIRST  # of the stretch under way
         self._patience = SOON
         self._due = 0.0
 
@@ -50,25 +55,32 @@ class Crowding:
             self._hear(now, pace, waited)
         group = self._trial or self._group
         known = pace or self._pace
-        return Stretch(group, FIRST if known is None else max(1, min(MOST, round(MOMENT / known))))
+        self._steps = FIRST if known is None else max(1, min(MOST, round(MOMENT / known)))
+        return Stretch(group, self._steps)
 
     def _hear(self, now: float, pace: float, waited: float) -> None:
         if self._trial is None:
             self._pace = pace if self._pace is None else (self._pace + pace) / 2
             if now >= self._due:
-                self._trial, self._tried = self._worth_trying(waited), []
+                self._trial, self._tried, self._lost = self._worth_trying(waited, self._pace), [], 0.0
             return
+        assert self._pace is not None  # there was a stretch before the trial
         self._tried.append(pace)
-        if len(self._tried) == TRIAL:
-            assert self._pace is not None  # there was a stretch before the trial
-            found = sum(self._tried[1:]) / (TRIAL - 1)
-            if found < GAIN * self._pace:
-                self._group, self._pace, self._patience = self._trial, found, SOON
-            else:
-                self._patience = min(2 * self._patience, SELDOM if self._group == 1 else LATER)
+        self._lost += self._steps * (pace - self._pace)
+        found = sum(self._tried[1:]) / (TRIAL - 1)
+        slower = found >= GAIN * self._pace  # also when it is not over yet
+        if slower:
+            self._patience = min(2 * self._patience, SELDOM if self._group == 1 else LATER)
+            self._trial, self._due = None, now + max(self._patience, min(COST * self._lost, SELDOM))
+        elif len(self._tried) == TRIAL:
+            self._group, self._pace, self._patience = self._trial, found, SOON
             self._trial, self._due = None, now + self._patience
 
-    def _worth_trying(self, waited: float) -> int | None:
-        if waited >= WAITING and self._group < self._size:
-            return min(2 * self._group, self._size)
-        return -(-self._group // 2) if self._group > 1 else None
+    def _worth_trying(self, waited: float, pace: float) -> int | None:
+        """Larger groups while members wait, in turns with smaller ones: where groups have not as many members each, some always wait."""
+        larger = waited >= WAITING and self._group < self._size and pace <= SLOW
+        if self._group == 1:
+            return 2 if larger else None
+        smaller = self._smaller or not larger
+        self._smaller = not smaller
+        return -(-self._group // 2) if smaller else min(2 * self._group, self._size)

@@ -43,7 +43,7 @@ def lay(job: Job, how: Sync, size: int, staff: Staff | None = None) -> Link:
 def join(told: dict[str, Any], job: Job, rank: int, size: int, timeout: float) -> SharedTeam | GroupTeam:
     """In a member: its team, all of which have come."""
     if "segment" in told:
-        team = SharedTeam(Segment.told(told), layout_of(job, size), rank)
+        team = SharedTeam(Segment.told(told), layout_of(job, size), rank, model=job.model)
         team.meeting.timeout = BEGIN  # some open their job sooner than others
         team.meeting.meet()
         team.meeting.timeout = timeout

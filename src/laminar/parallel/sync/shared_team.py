@@ -12,10 +12,12 @@ from laminar.parallel.meeting import Meeting
 from laminar.parallel.segment import Segment
 from laminar.parallel.sync.crowding import Crowding
 from laminar.parallel.sync.layout import LENGTH, SUMS, Layout
+from laminar.parallel.sync.own_state import OwnState
 from laminar.parallel.sync.shared_optimizer import SharedOptimizer
 from laminar.parallel.sync.standing import Decides, Standing
 from laminar.parallel.waited import WAITED
 from laminar.train.compression import NoCompression
+from laminar.train.lines import on_a_line
 from laminar.train.recipe import Recipe
 from laminar.train.strategies import Sync, strategy
 from laminar.train.team import Learner, WholeModel, rows_of_member
@@ -23,15 +25,17 @@ from laminar.train.team import Learner, WholeModel, rows_of_member
 
 @final
 class SharedTeam(WholeModel):
-    def __init__(self, segment: Segment, layout: Layout, rank: int, decides: Callable[[int], Decides] = Crowding) -> None:
-        """`decides`: for a team of so many, who stands in for whom."""
+    def __init__(
+        self, segment: Segment, layout: Layout, rank: int, decides: Callable[[int], Decides] = Crowding, model: nn.Module | None = None
+    ) -> None:
+        """`decides`: for a team of so many, who stands in for whom. `model`: is looked at for what it keeps beside its tensors."""
         self.rank, self.size = rank, layout.size
         self._segment, self._layout = segment, layout
         self._words = segment.words(layout.words, layout.word_count)
         self._sums = segment.doubles(layout.sums, SUMS * layout.size)
         self.meeting = Meeting(self._words, rank, layout.size)
         self._buffers = [segment.floats(layout.buffer_bytes(r), _numbers(layout)) for r in range(layout.size)]
-        self._decides = decides
+        self._decides, self._model = decides, model
         self._standing: Standing | None = None
         self._optimizer: SharedOptimizer | None = None
         self._batch = self._rows = 0  # of a whole batch, and of the one that goes through the model
@@ -42,7 +46,7 @@ class SharedTeam(WholeModel):
 
     def optimizer(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> SharedOptimizer:
         if self._may_stand_in(recipe):
-            self._standing = Standing(self._words, self._layout, self.meeting, self._decides(self.size))
+            self._standing = Standing(self._words, self._layout, self.meeting, self._decides(self.size), OwnState(self._model))
         self._batch = recipe.batch
         made = SharedOptimizer(recipe, params, self._layout, self._segment, self.meeting, first=True, standing=self._standing)
         self._optimizer = made
@@ -80,7 +84,7 @@ class SharedTeam(WholeModel):
             part, loss = slice(mine.start - rows[0].start, mine.stop - rows[0].start), 0.0
             if part.start < part.stop:
                 count = part.stop - part.start
-                made, value = learner.learn([one[part] for one in inputs], targets[part], count / self._rows)
+                made, value = learner.learn([on_a_line(one[part]) for one in inputs], targets[part], count / self._rows)
                 outputs.append(made)
                 added += value * count
                 loss = value * (count / self._rows)
@@ -108,10 +112,10 @@ class SharedTeam(WholeModel):
             self._segment.bytes(layout.grad_bytes(self.rank), len(part))[:] = part
             self.meeting.meet()
             for rank, so_far in enumerate(found):
-                so_far += self._segment.bytes(layout.grad_bytes(rank), max(0, min(room, lengths[rank] - at)))
+                there = self._segment.bytes(layout.grad_bytes(rank), max(0, min(room, lengths[rank] - at)))
+                so_far += there
+                there[:] = bytes(len(there))  # by now, since others may write there next; gaps between tensors count as gradients, too
             self.meeting.meet()
-        # the gaps between tensors count as gradients, too, and are to be zero
-        self._segment.floats(layout.grad_bytes(self.rank), room // 4)[: -(-min(len(own), room) // 4)].zero_()
         return [bytes(one) for one in found]
 
     @torch.no_grad()

@@ -11,13 +11,9 @@ What member 0 wishes to be done by all (a checkpoint, the end) waits until then 
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol, final
-
-import numpy as np
-import torch
+from typing import Final, Protocol, final
 
 from laminar.parallel.meeting import Meeting
 from laminar.parallel.sync.crowding import FIRST, Stretch
@@ -26,7 +22,7 @@ from laminar.parallel.waited import WAITED as OWN
 from laminar.train.team import NOTHING
 
 MEETINGS: Final = 1024  # of a stretch, at most: as many are counted for each, since those that rest come to none
-LOOK: Final = 4  # stretches from one look at random numbers to the next while all compute; it takes 0.1 ms
+LOOK: Final = 4  # stretches from one look at what a process has to itself to the next, while all compute; it takes 0.1 ms
 PARTS: Final = 1_000_000  # in which shares of a time are told
 
 
@@ -37,15 +33,22 @@ class Decides(Protocol):
 @final
 class Standing:
     def __init__(
-        self, words: memoryview[int], layout: Layout, meeting: Meeting, decide: Decides, *, now: Callable[[], float] = time.monotonic
+        self,
+        words: memoryview[int],
+        layout: Layout,
+        meeting: Meeting,
+        decide: Decides,
+        own: Callable[[], object],
+        *,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`decide`: asked in member 0 only."""
-        self._words, self._layout, self._whole, self._decide, self._now = words, layout, meeting, decide, now
+        """`decide`: asked in member 0 only. `own`: what this process has to itself; nobody stands in where that changes."""
+        self._words, self._layout, self._whole, self._decide, self._look, self._now = words, layout, meeting, decide, own, now
         self._computing = Meeting(words, meeting.rank, meeting.size, first=layout.computing)
         self._take(1, FIRST)
         self._stretches = 0
-        self._streams: Any = None  # of random numbers, as they were after the last stretch
-        self._odd = False  # somebody has drawn random numbers, which are each member's own
+        self._own: object = None  # what the process has to itself, as it was after the last stretch
+        self._odd = False  # that has changed
         self._at, self._met = now(), -1  # end of the last step, and how often all had met by then
         self._clean, self._before = False, 0.0
         self._steps, self._seconds, self._waited = 0, 0.0, 0.0  # of the stretch, as far as nothing came between
@@ -79,7 +82,7 @@ class Standing:
         words, layout, rank, size = self._words, self._layout, self._whole.rank, self._whole.size
         own, first, rested = layout.facts(rank), layout.facts(0), not self.ranks
         words[own + WAITED] = 0 if rested or not self._seconds else int(PARTS * self._waited / self._seconds)
-        words[own + ODD] = self._drew()
+        words[own + ODD] = self._changed()
         if not rank and self.group > 1:
             for i, count in enumerate(left_out):
                 words[layout.left_out + i] = count
@@ -101,14 +104,9 @@ class Standing:
         self._steps, self._seconds, self._waited = 0, 0.0, 0.0
         return told
 
-    def _drew(self) -> bool:
-        """Has training drawn random numbers in this process? Each member has streams of its own, and nobody else can draw from them."""
-        if not self._odd and (self.group > 1 or self._streams is None or self._stretches % LOOK == 1):
-            before, self._streams = self._streams, _streams()
-            self._odd = before is not None and before != self._streams
+    def _changed(self) -> bool:
+        """Has training changed what this process has to itself, as by drawing random numbers? Nobody else can do that for it."""
+        if not self._odd and (self.group > 1 or self._own is None or self._stretches % LOOK == 1):
+            before, self._own = self._own, self._look()
+            self._odd = before is not None and before != self._own
         return self._odd or self._stretches < LOOK
-
-
-def _streams() -> tuple[Any, ...]:
-    numpy: dict[str, Any] = np.random.get_state(legacy=False)["state"]
-    return torch.get_rng_state().numpy().tobytes(), numpy["key"].tobytes(), numpy["pos"], random.getstate()
