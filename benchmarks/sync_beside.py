@@ -1,10 +1,11 @@
 """What is left of two sync workers when a third, foreign process wants a core of two, too?
 
-    LAMINAR_DATA=… python benchmarks/sync_beside.py [--rounds 3] [--epochs 6] [--cases mlp-256,mlp-1024,cnn-256] [--shares equal|measured]
+    LAMINAR_DATA=… python benchmarks/sync_beside.py [--rounds 3] [--epochs 12] [--cases mlp-256,mlp-1024,cnn-256] [--shares equal|measured]
 
 The builds of sync.py with two workers, alone and beside a process that computes all the time, in turns. Three such processes share two
 cores, so each has two thirds of one if the system is fair, and the workers could be two thirds as fast as alone; but they wait for each
-other at each step, and a worker that has no core when the other is done makes both wait.
+other at each step, and a worker that has no core when the other is done makes both wait. So one of them may take the rows of both; it takes
+some moments to find that out, which are in the figures: an epoch of the MLP takes a sixth of a second alone.
 
     of fair   samples/s beside the other, over two thirds of those alone
     of free   … over the part of those alone that the cores allow which the other process did not use, by the system's account
@@ -59,7 +60,7 @@ def foreign() -> Iterator[Callable[[], float]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--cases", default="mlp-256,mlp-1024,cnn-256")
     parser.add_argument("--shares", choices=["equal", "measured"], default="equal", help="of the batch, for each worker")
     args = parser.parse_args()
