@@ -16,7 +16,7 @@ from laminar.kernels.compile.board import CPUS, MOST, Board, Status, text
 from laminar.kernels.compile.host import linked, object_code
 
 WATCH: Final = 4096  # looks before a helper sleeps; some hundred microseconds
-LEAST: Final = 10e-6  # seconds that a job takes the caller alone: less is never shared
+LEAST: Final = 4e-6  # seconds that a job takes the caller alone: less is never shared
 ALONE: Final = 100e-6  # less is shared with helpers that are awake, but none is woken up for it
 NEAR: Final = 500e-6  # seconds between two such jobs that are a reason to wake helpers up for the next one
 MISSED: Final = 4  # jobs in a row that nobody joined
