@@ -7,7 +7,9 @@ Not here: anything that decides.
 
 from __future__ import annotations
 
+import atexit
 import os
+import signal
 import sys
 
 __all__ = ["main"]
@@ -15,6 +17,17 @@ __all__ = ["main"]
 
 def main() -> None:
     """`laminar`, the command."""
+    # Python gives Ctrl-C back to the system before it has ended: it would look as if the work had failed that is done. Registered
+    # first, so run last, when no thread is waited for any more.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    try:
+        _main()
+    except KeyboardInterrupt:  # while verbs.py was loaded, which hears of it from then on
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def _main() -> None:
     if sys.argv[1:] in (["--help"], ["-h"]):
         from laminar.cli.help import page, terminal_width
 

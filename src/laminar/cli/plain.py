@@ -6,11 +6,14 @@ nothing to do does. A word is a word without it. What is more than a word or a p
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from typer import Abort
 from typer.core import TyperCommand, TyperGroup
 
 _WORDS: Final = (str, Path)
@@ -40,6 +43,23 @@ class PlainCommand(TyperCommand):
 class PlainGroup(TyperGroup):
     def get_params(self, ctx: Any) -> Any:
         return [_plain(param) for param in super().get_params(ctx)]
+
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        with _ctrl_c_is_heard():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _ctrl_c_is_heard():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _ctrl_c_is_heard() -> Iterator[None]:
+    """typer leaves with 130 and says nothing; its own word for it, which older ones use, reaches whoever speaks (verbs.py)."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Abort from None
 
 
 def _plain(param: Any) -> Any:
