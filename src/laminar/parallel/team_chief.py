@@ -135,7 +135,7 @@ class _Notes:
 
 @dataclass(frozen=True)
 class _Lost:
-    """What a team was lost by: all that died, stalled or left at once are one loss."""
+    """What a team was lost by: all that died, stalled or left at once are one loss. Nobody, if they only missed each other."""
 
     how: str
     workers: int
@@ -189,7 +189,10 @@ class _Attempt:
                 return Trained(**first.done)
             if self._lost:
                 return _Lost("; ".join(self._lost.values()), len(self._lost))
-            return _Lost(f"{first.name} {first.how_it_ended()}", 1)
+            if first.code != CALLED_OFF:  # somebody has interrupted it, and not the build
+                return _Lost(f"{first.name} {first.how_it_ended()}", 1)
+            # One waited for another for too long, which then came: they are as many as before.
+            return _Lost("all workers stopped waiting for each other, and none was lost", 0)
 
     def _hire(self, crew: Crew, brief: dict[str, Any], held: ExitStack) -> Hire:
         """Member 0 has the desk, and says where."""

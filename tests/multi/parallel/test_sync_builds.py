@@ -181,6 +181,20 @@ def test_a_killed_worker_does_not_end_the_training(tmp_path: Path, rank: int, el
     assert laminar(folder, "verify").returncode == 0
 
 
+def test_a_team_that_missed_each_other_is_as_many_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from laminar.stack.build import build
+    from laminar.stack.choose_strategy import with_strategy
+    from laminar.stack.project import open_project
+
+    monkeypatch.setattr("laminar.parallel.sync.chief.MODULE", "tests.multi.parallel.member_that_calls_off")
+    folder = project(tmp_path / "p", epochs=1)
+    opened = open_project(folder)
+    build(with_strategy(opened.need_file(), "sync", 2), opened.open_store())
+    why = "all workers stopped waiting for each other, and none was lost; training went on from step 0 with 2 workers"
+    assert [event["why"] for event in events(folder, "note")] == [why]
+    assert [len(event["busy"]) for event in events(folder, "epoch")] == [2]
+
+
 @pytest.mark.parametrize("elastic", thinned([False, True]))
 @pytest.mark.parametrize("link", ["memory", "gloo"])
 def test_workers_killed_at_once_are_one_loss(tmp_path: Path, link: str, elastic: bool) -> None:
