@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 import torch
 from safetensors.torch import save
 from torch import Tensor
@@ -19,9 +20,11 @@ from laminar.data.spec import DataSpec
 from laminar.grid.node.sources import check_source
 from laminar.grid.node.trainer import batches_of
 from laminar.grid.settings import Settings
+from laminar.grid.trust.admission import LARGEST_BUFFER
 from laminar.grid.wire.messages import About
 from laminar.model.graph import export_forms, kernels_of
 from laminar.model.weights import state
+from laminar.parallel import buffer_row
 from laminar.train.job import Job
 from laminar.train.on_grid import Grid
 from laminar.train.snapshot import buffers_of, trainable
@@ -55,8 +58,8 @@ def describe(job: Job, name: str, spec: DataSpec, freeze: list[str]) -> Describe
         raise LaminarError("L504", f"nodes get a graph and no code, and {forms.note}", hint="train this layer with another strategy")
     kernels = {kernel.sha256: kernel.stem for kernel in kernels_of(forms.train, forms.eval)}
     tensors, aliases = state(job.model)
-    buffers = buffers_of(job)
-    fixed = {key: tensor.detach().contiguous() for key, tensor in {**tensors, **buffers}.items() if key not in params}
+    buffers = _told(job)
+    fixed = {key: tensor.detach().contiguous() for key, tensor in {**tensors, **buffers_of(job)}.items() if key not in params}
     files = {digest.of_bytes(data): data for data in (forms.train, forms.eval, *([save(fixed)] if fixed else []))}
     batches = batches_of(len(job.data.train), recipe.batch)
     settings = Settings(
@@ -66,7 +69,7 @@ def describe(job: Job, name: str, spec: DataSpec, freeze: list[str]) -> Describe
         epoch_samples=len(job.data.train),
         local=spec.sample is not None,
         parameters={key: tuple(tensor.shape) for key, tensor in params.items()},
-        buffers=sum(buffer.numel() for buffer in buffers.values()),
+        buffers=buffer_row.count(buffers.values()),
         gradients=how.local_steps == 1 and recipe.optimizer == "sgd",
         kernels=kernels,
     )
@@ -98,26 +101,25 @@ def rounds_for(how: Grid, epochs: int, batches: int, *, local: bool) -> int:
     return max(1, math.ceil(tasks / answers))
 
 
+def _told(job: Job) -> dict[str, Tensor]:
+    """Buffers that nodes tell: those whose numbers an answer may hold (trust/admission.py). Others are tables, such as a mask of -inf."""
+    return {name: tensor for name, tensor in buffers_of(job).items() if not tensor.numel() or float(tensor.abs().max()) <= LARGEST_BUFFER}
+
+
 def version_of(job: Job) -> bytes:
     """What the model has now, as a version (wire/model_bytes.py)."""
     parts = [tensor.detach().float().reshape(-1) for tensor in trainable(job.model).values()]
-    rest = [tensor.detach().double().reshape(-1) for tensor in buffers_of(job).values()]
-    return _bytes(parts, torch.float32) + _bytes(rest, torch.float64)
-
-
-def _bytes(parts: list[Tensor], dtype: torch.dtype) -> bytes:
-    return (torch.cat(parts) if parts else torch.zeros(0, dtype=dtype)).contiguous().numpy().tobytes()
+    row = torch.cat(parts) if parts else torch.zeros(0)
+    return row.numpy().tobytes() + buffer_row.row_of(list(_told(job).values())).numpy().tobytes()
 
 
 @torch.no_grad()
 def load_version(job: Job, version: bytes) -> None:
     """The other way round."""
-    at = 0
-    for tensors, dtype in ((trainable(job.model), torch.float32), (buffers_of(job), torch.float64)):
-        for tensor in tensors.values():
-            size = tensor.numel() * dtype.itemsize
-            some = (
-                torch.frombuffer(bytearray(version[at : at + size]), dtype=dtype).view(tensor.shape) if size else torch.zeros(tensor.shape)
-            )
-            tensor.copy_(some if tensor.is_floating_point() else some.round())
-            at += size
+    params = list(trainable(job.model).values())
+    numbers = sum(tensor.numel() for tensor in params)
+    row = torch.from_numpy(np.frombuffer(version, dtype="<f4", count=numbers).copy())
+    for tensor, some in zip(params, torch.split(row, [tensor.numel() for tensor in params]), strict=True):
+        tensor.copy_(some.view(tensor.shape))
+    rest = np.frombuffer(version, dtype="<f8", offset=4 * numbers)
+    buffer_row.put_back(list(_told(job).values()), torch.from_numpy(rest.copy()))

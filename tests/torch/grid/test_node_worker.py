@@ -16,6 +16,8 @@ from laminar.data.spec import DataSpec, SampleSpec
 from laminar.grid.describe import Described, describe, load_version, rounds_for, version_of
 from laminar.grid.node.home import Home
 from laminar.grid.node.worker import Worker
+from laminar.grid.trust.admission import Wanted, admit
+from laminar.grid.trust.robust import combine_buffers
 from laminar.grid.wire import answer as answers
 from laminar.grid.wire.messages import About, Task, Version
 from laminar.model.freeze import freeze
@@ -151,6 +153,44 @@ def test_a_version_goes_there_and_back(tmp_path: Path) -> None:
             tensor.add_(1)
     load_version(made, version)
     assert version_of(made) == version
+
+
+class Tables(nn.Module):
+    """Buffers of every kind: one that training changes, and tables that it leaves alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.head = nn.BatchNorm1d(64), nn.Linear(64, 10)
+        self.register_buffer("turns", torch.polar(torch.ones(64), torch.arange(64.0)))
+        self.register_buffer("mask", torch.full((10, 10), float("-inf")).triu(1))
+        self.register_buffer("large", torch.tensor(2**62 + 1))
+        self.register_buffer("apart", torch.tensor([0.5 + 0.25j]), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        turned = (self.norm(x.flatten(1)) * self.turns * self.apart).real * (self.large > 2**62)
+        return torch.tril(self.head(turned)[:, None] + self.mask).amax(1)
+
+
+def test_tables_arrive_and_come_back_bit_by_bit(tmp_path: Path) -> None:
+    model = Tables()
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    recipe = Recipe(epochs=1, batch=32, optimizer="sgd", lr=0.1, strategy=Grid(local_steps=2))  # type: ignore[arg-type]
+    made = Job("net", model, open_data(SPEC, tmp_path), recipe, freeze(model, []), tmp_path)
+    described = describe(made, "run", SPEC, [])
+    version = version_of(made)
+    home, worker = node(tmp_path, described, version)
+    worker.do(task(described, version, steps=2))
+    answer = answers.parse(home.answer_path(1).read_bytes())
+    settings = described.settings
+    how = settings.grid.compression
+    wanted = Wanted(1, version=0, steps=2, batch=32, layout=settings.layout, buffers=settings.buffers, compress=how, usual=None)
+    assert admit(home.answer_path(1).read_bytes(), wanted).norm > 0
+
+    found = combine_buffers([answer.buffers] * 3, [0.1, 0.2, 0.3], "mean")
+    load_version(made, version[: 4 * settings.layout.numel] + found.tobytes())
+    for name, buffer in model.named_buffers():
+        assert buffer.dtype == before[name].dtype
+        assert torch.equal(buffer, before[name]) != name.startswith("norm."), name
 
 
 def test_the_description_has_no_code_in_it(tmp_path: Path) -> None:

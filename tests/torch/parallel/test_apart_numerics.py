@@ -124,6 +124,29 @@ def test_a_smoothed_layer_is_the_mean_of_the_first_batches_and_then_exponential(
     assert without.layer is without.row and "mean" not in without.state()
 
 
+class Turned(nn.Module):
+    """Its batch statistics are trained, so workers tell each other all buffers; the others are tables."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.norm, self.head = nn.BatchNorm1d(6), nn.Linear(6, 3)
+        self.register_buffer("turns", torch.polar(torch.ones(6), torch.arange(6.0)))
+        self.register_buffer("large", torch.tensor(2**62 + 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head((self.norm(x) * self.turns).real * (self.large > 2**62))
+
+
+@pytest.mark.parametrize(
+    "how", [Quorum(workers=2), Averaging(workers=2, every=4), Downpour(workers=2, n_push=2, n_fetch=2)], ids=lambda how: type(how).__name__
+)
+def test_tables_come_back_as_they_were(tmp_path: Path, how: Any) -> None:
+    found, before = train_apart(tmp_path, lambda: job(tmp_path, model=Turned, strategy=how)).weights, Turned().state_dict()
+    assert not torch.equal(found["norm.running_mean"], before["norm.running_mean"])
+    assert torch.equal(found["turns"], before["turns"]) and torch.equal(found["large"], before["large"])
+
+
 @pytest.mark.parametrize("workers", [2, 3])
 def test_a_quorum_of_all_is_one_process(tmp_path: Path, workers: int) -> None:
     recipe = {"optimizer": "adam", "lr": 0.01, "clip": 1.0, "batch": 9}  # the last batch is smaller

@@ -80,7 +80,7 @@ def test_a_shared_step_is_the_step_of_the_summed_gradient(size: int, settings: d
         optimizer.step(0.1)
         optimizer.zero_grad()
 
-    layout = Layout.of(size, SHAPES, {}, [slot for slot in slots_of(recipe) if slot != "count"])
+    layout = Layout.of(size, SHAPES, 0, [slot for slot in slots_of(recipe) if slot != "count"])
     segment = Segment.create(layout.total)
 
     def member(rank: int) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], float]:
@@ -105,7 +105,7 @@ def test_a_shared_step_is_the_step_of_the_summed_gradient(size: int, settings: d
 
 
 def test_sums_and_buffers_are_those_of_the_whole_team() -> None:
-    layout = Layout.of(3, {"a": (2,)}, {"mean": (4,), "count": ()}, [])
+    layout = Layout.of(3, {"a": (2,)}, 4 + 1, [])
     segment = Segment.create(layout.total)
 
     def member(rank: int) -> tuple[list[list[float]], list[float], int]:
@@ -123,7 +123,7 @@ def test_sums_and_buffers_are_those_of_the_whole_team() -> None:
 
 
 def test_what_member_0_wishes_is_known_to_all_after_that_step() -> None:
-    layout = Layout.of(2, SHAPES, {}, [])
+    layout = Layout.of(2, SHAPES, 0, [])
     segment = Segment.create(layout.total)
 
     def member(rank: int) -> list[int]:
@@ -140,7 +140,7 @@ def test_what_member_0_wishes_is_known_to_all_after_that_step() -> None:
 
 
 def test_member_0_gathers_what_each_has() -> None:
-    layout = Layout.of(3, {"a": (2,)}, {}, [])
+    layout = Layout.of(3, {"a": (2,)}, 0, [])
     segment = Segment.create(layout.total)
     given = [b"short", bytes(range(256)) * 1000, b""]  # one is longer than what goes at a time
     assert len(given[1]) > layout.grad_room
@@ -170,7 +170,7 @@ def test_a_parameter_without_a_gradient_is_left_alone_as_one_process_leaves_it(s
             nn.utils.clip_grad_norm_(alone.values(), recipe.clip)
         optimizer.step(0.1)
         optimizer.zero_grad()
-    layout = Layout.of(2, SHAPES, {}, [slot for slot in slots_of(recipe) if slot != "count"])
+    layout = Layout.of(2, SHAPES, 0, [slot for slot in slots_of(recipe) if slot != "count"])
     segments = [Segment.create(layout.total) for _ in range(2)]
 
     def member(rank: int) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
@@ -199,7 +199,7 @@ def test_a_parameter_without_a_gradient_is_left_alone_as_one_process_leaves_it(s
 
 def test_who_has_met_the_others_after_gathering_leaves_its_gradients_alone() -> None:
     """Somebody who stands in for it may be writing there by then."""
-    layout = Layout.of(2, SHAPES, {}, ())
+    layout = Layout.of(2, SHAPES, 0, ())
     segment = Segment.create(layout.total)
     teams = [SharedTeam(segment, layout, rank) for rank in range(2)]
     gradient = segment.bytes(layout.grad_bytes(1), 200)

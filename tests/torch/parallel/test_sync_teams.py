@@ -34,7 +34,7 @@ from laminar.train.team import NOTHING, STOP, Team, TeamOptimizer
 
 LINKS = ["memory", "gloo"]
 SHAPES = {"a": (12, 10), "b": (10,), "c": (), "d": (33,), "e": (20, 9)}
-BUFFERS = {"mean": (4,), "count": ()}
+BUFFERS = 4 + 1 + 2 * 2 + 1 + 2  # "mean", "count", "turns", "table", "fine"
 Work = Callable[[Team], Any]
 
 
@@ -258,14 +258,20 @@ def test_sums_wishes_buffers_and_bytes_are_those_of_the_whole_team(link: str) ->
         wishes = [optimizer.step(0.1, wish=wish if not team.rank else STOP).wish for wish in (NOTHING, STOP, NOTHING)]
         optimizer.zero_grad()
         buffers = {"mean": torch.full((4,), float(team.rank)), "count": torch.tensor(10 + team.rank)}
+        buffers |= {"turns": torch.tensor([0.955 + 0.296j, 1j * team.rank]), "table": torch.tensor(2**62 + 1)}
+        buffers["fine"] = torch.tensor([0.1, float("-inf")], dtype=torch.float64)
         team.share_buffers(buffers)
-        return wishes, team.sum([team.rank, 0.5]), buffers["mean"].tolist(), int(buffers["count"]), team.gather(given[team.rank])
+        found = {name: tensor.tolist() for name, tensor in buffers.items()}
+        return wishes, team.sum([team.rank, 0.5]), found, team.gather(given[team.rank])
 
-    for rank, (wishes, sums, mean, count, bytes_) in enumerate(together(link, 3, how, member)):
+    for rank, (wishes, sums, found, bytes_) in enumerate(together(link, 3, how, member)):
         assert wishes == [NOTHING, STOP, NOTHING]
         assert sums == [3.0, 1.5]
-        assert mean == [1.0] * 4
-        assert count == 10  # member 0's
+        assert found["mean"] == [1.0] * 4
+        assert found["count"] == 10  # member 0's
+        assert found["turns"] == torch.tensor([0.955 + 0.296j, 1j]).tolist()
+        assert found["table"] == 2**62 + 1
+        assert found["fine"] == [0.1, float("-inf")]
         assert bytes_ == ([] if rank else given)
 
 

@@ -23,6 +23,7 @@ from laminar.grid.node.halfway import STREAM, Found, Halfway
 from laminar.grid.wire.messages import About, Task
 from laminar.model.freeze import freeze
 from laminar.model.graph import load_forms
+from laminar.parallel import buffer_row
 from laminar.parallel.compress.layout import Layout
 from laminar.train.borrowed import seeded
 from laminar.train.lines import on_a_line
@@ -89,20 +90,7 @@ class Trainer:
     def load(self, version: bytes) -> None:
         numel = self.layout.numel
         self.row.numpy()[:] = np.frombuffer(version, dtype="<f4", count=numel)
-        self._load_buffers(torch.from_numpy(np.frombuffer(version, dtype="<f8", offset=4 * numel).copy()))
-
-    def _load_buffers(self, values: Tensor) -> None:
-        at = 0
-        for buffer in self.buffers:
-            some = values[at : at + buffer.numel()].view(buffer.shape)
-            buffer.copy_(some if buffer.is_floating_point() else some.round())
-            at += buffer.numel()
-
-    def flat_buffers(self) -> NDArray[np.float64]:
-        if not self.buffers:
-            return np.zeros(0)
-        found: NDArray[np.float64] = torch.cat([buffer.detach().double().reshape(-1) for buffer in self.buffers]).numpy()
-        return found
+        buffer_row.put_back(self.buffers, torch.from_numpy(np.frombuffer(version, dtype="<f8", offset=4 * numel).copy()))
 
     def do(
         self, task: Task, version: bytes, data: Dataset, pause: Callable[[], None] = lambda: None, halfway: Halfway | None = None
@@ -132,20 +120,20 @@ class Trainer:
                     self._clip()
                     optimizer.step(rate(number))
                     if halfway is not None and halfway.due:
-                        so_far = {ROW: self.row, BUFFERS: torch.from_numpy(self.flat_buffers()), **optimizer.tensors()}
+                        so_far = {ROW: self.row, BUFFERS: buffer_row.row_of(self.buffers), **optimizer.tensors()}
                         halfway.keep(so_far, steps=number + 1, losses=losses, samples=samples, seconds=time.monotonic() - began)
         change = self.grad.clone() if optimizer is None else start - self.row
         mean = losses / task.steps
         if not math.isfinite(mean) or not _finite(change):
             raise LaminarError("L601", f"the loss of task {task.task} is {mean}", hint="lower lr in train")
-        return Done(change, self.flat_buffers(), mean, samples, time.monotonic() - began)
+        return Done(change, buffer_row.row_of(self.buffers).numpy(), mean, samples, time.monotonic() - began)
 
     @torch.no_grad()
     def _resume(self, found: Found, optimizer: Optimizer) -> None:
         """Exactly where it was."""
         tensors = dict(found.tensors)
         self.row.copy_(tensors.pop(ROW))
-        self._load_buffers(tensors.pop(BUFFERS))
+        buffer_row.put_back(self.buffers, tensors.pop(BUFFERS))
         found.resume_streams()
         tensors.pop(STREAM)
         optimizer.load(tensors)

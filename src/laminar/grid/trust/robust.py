@@ -47,7 +47,7 @@ def combine_buffers(values: Sequence[NDArray[np.float64]], weights: Sequence[flo
     found: NDArray[np.float64] = (
         np.average(stacked, axis=0, weights=list(weights)) if how == "mean" or len(values) < FEWEST else np.median(stacked, axis=0)
     )
-    return found
+    return np.where((stacked == stacked[0]).all(0), stacked[0], found)  # what all say is not rounded
 
 
 def _mean(changes: Sequence[Tensor], weights: Sequence[float]) -> Tensor:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from laminar.core.errors import LaminarError
+from laminar.parallel import buffer_row
 from laminar.parallel.aggregate.messages import Part
 from laminar.parallel.compress.layout import Layout
 from laminar.parallel.compress.layout import Part as Place
@@ -223,7 +224,7 @@ class Numbers:
 
     def mean_buffers(self) -> Tensor | None:
         """Of the newest of each worker."""
-        return torch.stack(list(self.buffers.values())).mean(0) if self.buffers else None
+        return buffer_row.mean(torch.stack(list(self.buffers.values()))) if self.buffers else None
 
     def state(self) -> dict[str, Tensor]:
         found = {**self._rows(), **{f"step/{name}": tensor for name, tensor in self._step.state().items()}}

@@ -22,7 +22,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     recipe: Recipe  # with the strategy
     shards: list[dict[str, tuple[int, ...]]]  # names and shapes of the tensors on each server
-    buffers: int  # numbers in the model's buffers
+    buffers: int  # numbers in the model's buffers (../buffer_row.py)
     batches: int  # in an epoch
     samples: int  # in an epoch
     unit: int = 1  # downpour: batches that a worker is given at once

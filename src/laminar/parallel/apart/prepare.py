@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from laminar.core.errors import LaminarError
+from laminar.parallel import buffer_row
 from laminar.parallel.apart.cut import cut
 from laminar.parallel.apart.plan import Plan
 from laminar.train.job import Job
@@ -25,7 +26,7 @@ def make_plan(job: Job, how: Averaging | Downpour | Quorum) -> Plan:
     return Plan(
         recipe=job.recipe,
         shards=[{name: shapes[name] for name in shard} for shard in names],
-        buffers=sum(buffer.numel() for buffer in buffers_of(job).values()),
+        buffers=buffer_row.count(buffers_of(job).values()),
         batches=batches,
         samples=min(len(job.data.train), batches * job.recipe.batch),
         unit=unit,

@@ -14,6 +14,7 @@ from laminar.core.errors import LaminarError
 from laminar.data.batches import Batches
 from laminar.data.gather import Block, RowsOf
 from laminar.model.author_errors import raised_at
+from laminar.parallel import buffer_row
 from laminar.parallel.apart.plan import Plan
 from laminar.parallel.apart.work import Task
 from laminar.train.job import Job
@@ -40,7 +41,7 @@ class Trainer:
                 parameter.data = part.of(row)
         self._nothing: dict[torch.Size, Tensor] = {}  # zeros by shape
         self.buffers = list(buffers_of(job).values())
-        self._buffers_before = self._flat_buffers()  # as the server has them
+        self._buffers_before = buffer_row.row_of(self.buffers)  # as the server has them
         self._untouched = {
             name: parameter.register_post_accumulate_grad_hook(self._touched(name))  # type: ignore[no-untyped-call]
             for name, parameter in params.items()
@@ -174,15 +175,11 @@ class Trainer:
     def load_row(self, shard: int, data: memoryview) -> None:
         self.rows[shard].copy_(torch.frombuffer(data, dtype=torch.float32, count=self.layouts[shard].numel))
 
-    def _flat_buffers(self) -> Tensor:
-        """All of them as float64, one after the other: whole numbers are exact in it too."""
-        return torch.cat([buffer.detach().double().reshape(-1) for buffer in self.buffers]) if self.buffers else torch.zeros(0).double()
-
     def buffer_bytes(self) -> bytes:
         """Empty if the server has them already: most models have none, or such as never change."""
         if not self.buffers:
             return b""
-        now = self._flat_buffers()
+        now = buffer_row.row_of(self.buffers)
         if torch.equal(now, self._buffers_before):
             return b""
         self._buffers_before = now
@@ -190,7 +187,7 @@ class Trainer:
 
     def load_buffers(self, data: memoryview) -> None:
         load_buffers(self.buffers, data)
-        self._buffers_before = self._flat_buffers()
+        self._buffers_before = buffer_row.row_of(self.buffers)
 
 
 def _each(block: Block) -> Iterator[tuple[int, list[Tensor], Tensor]]:
@@ -204,10 +201,5 @@ def _just(start: int, stop: int) -> RowsOf:
     return lambda _: slice(start, stop)
 
 
-@torch.no_grad()
 def load_buffers(buffers: Sequence[Tensor], data: memoryview) -> None:
-    values, at = torch.from_numpy(np.frombuffer(data, dtype=np.float64).copy()), 0
-    for buffer in buffers:
-        some = values[at : at + buffer.numel()].view(buffer.shape)
-        buffer.copy_(some if buffer.is_floating_point() else some.round())
-        at += buffer.numel()
+    buffer_row.put_back(buffers, torch.from_numpy(np.frombuffer(data, dtype=np.float64).copy()))

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from laminar.core.errors import LaminarError
+from laminar.parallel import buffer_row
 from laminar.parallel.compress.packet import Packet
 from laminar.parallel.sync.buckets import Buckets
 from laminar.parallel.sync.process_group import Group
@@ -61,16 +62,17 @@ class GroupTeam(WholeModel):
 
     @torch.no_grad()
     def share_buffers(self, buffers: Mapping[str, Tensor]) -> None:
-        real = [tensor for tensor in buffers.values() if tensor.is_floating_point()]
+        whole = [tensor for tensor in buffers.values() if buffer_row.is_whole(tensor)]
+        real = [tensor for tensor in buffers.values() if not buffer_row.is_whole(tensor)]
         if real:
-            flat = torch.cat([tensor.reshape(-1).double() for tensor in real])
-            self._group.add_up(flat)
-            parts = torch.split(flat.div_(self.size), [tensor.numel() for tensor in real])
-            for tensor, part in zip(real, parts, strict=True):
-                tensor.copy_(part.view(tensor.shape))
-        for tensor in buffers.values():
-            if not tensor.is_floating_point():
-                self._group.from_first(tensor)
+            row = buffer_row.row_of(real)
+            first = row.clone()
+            self._group.from_first(first)
+            apart = torch.where(row == first, 0.0, row - first)  # so that what all say stays what it is, to the bit
+            self._group.add_up(apart)
+            buffer_row.put_back(real, first.add_(apart.div_(self.size)))
+        for tensor in whole:
+            self._group.from_first(tensor)
 
 
 @final

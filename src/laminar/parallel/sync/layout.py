@@ -7,7 +7,7 @@
     params    one copy, used by all
     state     the optimizer's slots, one copy
     grads     one for each rank; between steps also the way on which bytes of any kind go to member 0
-    buffers   one for each rank
+    buffers   one row of float64 numbers for each rank (../buffer_row.py)
 
 Parameters are pieces of one row of float32 numbers; each begins on a cache line.
 """
@@ -53,12 +53,12 @@ class Piece:
 class Layout:
     size: int  # of the team
     params: tuple[Piece, ...]
-    buffers: tuple[Piece, ...]
+    buffers: int  # numbers
     slots: tuple[str, ...]
 
     @classmethod
-    def of(cls, size: int, params: Shapes, buffers: Shapes, slots: Sequence[str]) -> Layout:
-        return cls(size, _row(params), _row(buffers), tuple(slots))
+    def of(cls, size: int, params: Shapes, buffers: int, slots: Sequence[str]) -> Layout:
+        return cls(size, _row(params), buffers, tuple(slots))
 
     @property
     def numbers(self) -> int:
@@ -109,7 +109,7 @@ class Layout:
         return self.slot_bytes(len(self.slots)) + self.grad_room * rank
 
     def buffer_bytes(self, rank: int) -> int:
-        return self.grad_bytes(self.size) + 4 * _end(self.buffers) * rank
+        return self.grad_bytes(self.size) + _up(8 * self.buffers) * rank
 
     @property
     def total(self) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from typing import Any, Protocol, final
 
+from laminar.parallel import buffer_row
 from laminar.parallel.crew import OWN_ADDRESS, Staff
 from laminar.parallel.segment import Segment
 from laminar.parallel.sync.group_team import GroupTeam
@@ -58,7 +59,7 @@ def layout_of(job: Job, size: int) -> Layout:
     return Layout.of(
         size,
         {name: tuple(p.shape) for name, p in trainable(job.model).items()},
-        {name: tuple(b.shape) for name, b in buffers_of(job).items()},
+        buffer_row.count(buffers_of(job).values()),
         [slot for slot in slots_of(rule_behind(job.recipe)) if slot != "count"],
     )
 

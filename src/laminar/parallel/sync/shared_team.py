@@ -8,6 +8,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from laminar.parallel import buffer_row
 from laminar.parallel.meeting import Meeting
 from laminar.parallel.segment import Segment
 from laminar.parallel.sync.crowding import Crowding
@@ -34,7 +35,7 @@ class SharedTeam(WholeModel):
         self._words = segment.words(layout.words, layout.word_count)
         self._sums = segment.doubles(layout.sums, SUMS * layout.size)
         self.meeting = Meeting(self._words, rank, layout.size)
-        self._buffers = [segment.floats(layout.buffer_bytes(r), _numbers(layout)) for r in range(layout.size)]
+        self._buffers = segment.rows(layout.buffer_bytes(0), layout.size, layout.buffers)
         self._decides, self._model = decides, model
         self._standing: Standing | None = None
         self._optimizer: SharedOptimizer | None = None
@@ -122,18 +123,11 @@ class SharedTeam(WholeModel):
     def share_buffers(self, buffers: Mapping[str, Tensor]) -> None:
         if not buffers:
             return
-        pieces = [(buffers[piece.name], piece) for piece in self._layout.buffers]
-        for tensor, piece in pieces:
-            self._buffers[self.rank][piece.start : piece.stop].view(piece.shape).copy_(tensor)
+        own = list(buffers.values())
+        self._buffers[self.rank].copy_(buffer_row.row_of(own))
         self.meeting.meet()
-        for tensor, piece in pieces:
-            parts = [row[piece.start : piece.stop].view(piece.shape) for row in self._buffers]
-            tensor.copy_(torch.stack(parts).double().mean(0) if tensor.is_floating_point() else parts[0])
+        buffer_row.put_back(own, buffer_row.mean(self._buffers), whole=self._buffers[0])
         self.meeting.meet()
 
     def before_backward(self, *, last: bool) -> None:
         """There is nothing to send."""
-
-
-def _numbers(layout: Layout) -> int:
-    return layout.buffers[-1].stop if layout.buffers else 0

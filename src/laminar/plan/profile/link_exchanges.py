@@ -31,7 +31,7 @@ def segment_sizes(members: int, largest: int) -> list[int]:
 
 
 def _layout(members: int, size: int) -> Layout:
-    return Layout.of(members, {str(i): (max(1, size // 4 // PIECES),) for i in range(PIECES)}, {}, ())
+    return Layout.of(members, {str(i): (max(1, size // 4 // PIECES),) for i in range(PIECES)}, 0, ())
 
 
 def lines(team: InStep) -> dict[str, dict[str, Curve]]:
