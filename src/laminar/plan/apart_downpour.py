@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, final
 
+from laminar.parallel.aggregate.own import Own
 from laminar.parallel.apart.work import AHEAD
 from laminar.plan.apart_scene import Scene, Stage, Tally
 
@@ -39,6 +40,7 @@ class _Worker:
     base: list[int]  # by server: the version of what it has
     inbox: list[int | None]  # by server: of what has come and was not taken
     open: list[bool]  # lines with an exchange under way
+    own: list[Own]  # by server
     pending: int = 0
     batches: int = 0
     left: int = 0  # of its unit
@@ -54,7 +56,10 @@ class DownpourRun:
         """Counts `batches` batches of all workers, after the first `settle`."""
         self.scene, self.how, self.stage = scene, how, Stage(scene, how.shards, seed)
         self.version = [0] * how.shards
-        self.workers = [_Worker([0] * how.shards, [None] * how.shards, [False] * how.shards) for _ in scene.workers]
+        shards = range(how.shards)
+        self.workers = [
+            _Worker([0 for _ in shards], [None for _ in shards], [False for _ in shards], [Own() for _ in shards]) for _ in scene.workers
+        ]
         self.done, self._settle, self._end = 0, settle, settle + batches
         self._before: float | None = None  # batches when counting began
         self._epochs = self._untested = 0  # that are done; of these, whose tests are not
@@ -207,13 +212,15 @@ class DownpourRun:
         worker, shard, push, fetch, base = said
         scene, tally, limit = self.scene, self.stage.tally, self.how.max_staleness
         if push:
-            age = self.version[shard] - base
+            own = self.workers[worker].own[shard]
+            age = self.version[shard] - base - own.since(base, "ahead")
             tally.answers += not shard
             if limit is not None and age > limit:
                 tally.dropped += not shard
                 fetch = True  # what it was computed on is too old: it is to have something newer
             else:
                 self.version[shard] += 1
+                own.made(self.version[shard])
                 tally.staleness[age] += not shard
         seconds, size = (scene.parameters_seconds, scene.parameters) if fetch else (scene.word_seconds, 0)
         self.stage.reply(worker, seconds, size, self._replied, (worker, shard, self.version[shard] if fetch else None))

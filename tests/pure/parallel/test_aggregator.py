@@ -176,6 +176,19 @@ def test_a_joiner_that_became_the_only_one_is_waited_for() -> None:
     assert kinds(made.on(gradient("b", 0, 0, 0))) == [Apply, CloseRound, OpenRound]
 
 
+def test_a_late_gradient_that_is_held_does_not_hide_that_nobody_is_waited_for() -> None:
+    made = begun(Rules(kind="rounds", quorum=0.5, late="age", start=2), "ab")
+    made.on(gradient("a", 0, 0, 0))
+    assert made.on(gradient("b", 0, 0, 0)) == [Hold("b0")]  # late, in the round that is open now
+    made.on(Left("a", 0.0))
+    made.on(Left("b", 0.0))
+    made.on(Joined("a", 0.0))
+    made.on(Joined("b", 0.0))
+    assert made.awaited == ("a",) and not made.stalled  # half of those who are there again
+    done = made.on(gradient("a", 1, 1, 1))
+    assert set(weights(done)) == {"a1", "b0"} and kinds(done)[-1] == OpenRound
+
+
 def test_it_says_so_when_nobody_is_left_and_goes_on_with_who_comes() -> None:
     made = begun(sync(start=2), "ab")
     made.on(Left("a", 0.0))
@@ -232,6 +245,36 @@ def test_one_of_several_counts_for_its_share_and_is_old_when_it_is_older_than_th
     assert weights(made.on(gradient("a", 1, 0))) == {"a1": pytest.approx(1 / 4)}  # three steps old, and one is usual
     made.on(Left("b", 0.0))
     assert weights(made.on(gradient("a", 2, 4))) == {"a2": 1 / 2}  # its rate is for two
+
+
+def test_what_a_worker_has_sent_makes_nothing_old_that_it_sends_later() -> None:
+    made = begun(Rules(kind="arrival", ageing=1.0, max_staleness=1, own="known"), "ab")
+    for number in range(4):  # without fetching
+        assert weights(made.on(gradient("a", number, 0))) == {f"a{number}": 1.0}
+    assert made.on(gradient("b", 0, 0)) == [Drop("b0", "b", "stale"), Fetch("b", 4)]
+    assert weights(made.on(gradient("b", 1, 4))) == {"b1": 1.0}
+    assert weights(made.on(gradient("a", 4, 2))) == {"a4": 1 / 2}  # 3, 4 are its own, 5 is not
+    assert weights(made.on(gradient("a", 5, 5))) == {"a5": 1.0}  # 6 is its own
+    again = Aggregator.load(made.rules, json.loads(json.dumps(made.state())))
+    assert weights(again.on(gradient("a", 6, 5))) == {"a6": 1.0}
+
+
+def test_where_parameters_take_the_place_of_a_workers_own_only_what_it_sent_since_is_known() -> None:
+    made = begun(Rules(kind="arrival", ageing=1.0, own="ahead"), "a")
+    assert weights(made.on(gradient("a", 0, 0))) == {"a0": 1.0}
+    assert weights(made.on(gradient("a", 1, 0))) == {"a1": 1.0}
+    assert weights(made.on(gradient("a", 2, 1))) == {"a2": 1 / 2}  # version 2 was under way when it got version 1 in place of its own
+    assert weights(made.on(gradient("a", 3, 1))) == {"a3": 1 / 2}
+
+
+def test_a_step_that_others_had_a_part_in_makes_their_gradients_old() -> None:
+    made = begun(Rules(kind="arrival", ageing=1.0, buffer=2, own="known"), "ab")
+    made.on(gradient("a", 0, 0))
+    made.on(gradient("b", 0, 0))
+    made.on(gradient("a", 1, 0))
+    assert [part.staleness for action in made.on(gradient("a", 2, 1)) if isinstance(action, Apply) for part in action.parts] == [1, 0]
+    made.on(gradient("a", 3, 1))
+    assert [part.staleness for action in made.on(gradient("b", 1, 1)) if isinstance(action, Apply) for part in action.parts] == [0, 1]
 
 
 def test_a_buffer_steps_when_it_is_full_or_its_first_gradient_waited_long_enough() -> None:

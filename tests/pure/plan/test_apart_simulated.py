@@ -71,7 +71,7 @@ def test_a_unit_ends_with_waiting_and_where_there_are_several_servers_with_askin
 def test_pushes_more_often_than_fetches() -> None:
     found = downpour(scene(1), n_push=1, n_fetch=4, overlap=False)
     assert found.seconds_per_batch == pytest.approx(COMPUTE + PUSH + APPLY + (FETCH + 3 * WORD) / 4)
-    assert found.staleness == dict.fromkeys(range(4), 0.25)
+    assert found.staleness == {0: 1.0}  # it has made its own steps meanwhile
     assert found.bytes_per_batch == pytest.approx(1000 + 2000 / 4)
 
 

@@ -82,7 +82,7 @@ def test_one_worker_that_pushes_its_steps_is_one_process_however_rarely_it_does(
     tmp_path: Path, recipe: dict[str, Any], n_push: int, n_fetch: int, overlap: bool, shards: int
 ) -> None:
     weights, _ = solo(tmp_path / "solo", **recipe)
-    how = Downpour(workers=1, push="steps", n_push=n_push, n_fetch=n_fetch, overlap=overlap, shards=shards, ageing=0.0)
+    how = Downpour(workers=1, push="steps", n_push=n_push, n_fetch=n_fetch, overlap=overlap, shards=shards)
     found = apart(tmp_path / "apart", strategy=how, **recipe)
     assert furthest(found.weights, weights) < 1e-5
     far = apart(tmp_path / "far", strategy=msgspec.structs.replace(how, push="gradients"), **recipe)

@@ -42,6 +42,7 @@ from laminar.parallel.aggregate.messages import (
     Tick,
     Welcome,
 )
+from laminar.parallel.aggregate.own import Own
 from laminar.parallel.aggregate.rules import Rules
 from laminar.parallel.aggregate.seen import Seen
 from laminar.parallel.aggregate.state import Held, State, Statistics
@@ -154,6 +155,8 @@ class Aggregator:
             return self._drop(event.payload, event.worker, "finished")
         if staleness < 0:
             return self._drop(event.payload, event.worker, "future")
+        if rules.own != "ages":
+            staleness -= state.own.setdefault(event.worker, Own()).since(event.base, rules.own)
         if rules.kind == "rounds":
             if event.round is None or event.round > state.round:
                 return self._drop(event.payload, event.worker, "future")
@@ -224,9 +227,11 @@ class Aggregator:
         return self.rules.wanted(self.rules.answers or len(self._state.awaited) + len(self._state.answered))
 
     def _in_vain(self) -> bool:
-        """The open round waits for fewer gradients than make a step."""
+        """The open round waits for fewer gradients than make a step; or for nobody, and late ones that it holds do not close it."""
         state = self._state
-        return state.open and self.rules.answers is None and len(state.held) + len(state.awaited) < self.rules.minimum
+        if not state.open or self.rules.answers is not None:
+            return False
+        return len(state.held) + len(state.awaited) < self.rules.minimum or not (state.awaited or state.answered)
 
     def _started(self) -> bool:
         return self._state.round >= 0 or len(self._state.present) >= self.rules.start
@@ -267,6 +272,8 @@ class Aggregator:
         state.held, state.ends = [], None
         statistics.steps += 1
         statistics.applied += len(held)
+        if self.rules.own != "ages" and len(workers := {one.worker for one in held}) == 1:
+            state.own[workers.pop()].made(state.version)
         parts = tuple(Part(one.payload, one.worker, weight, one.staleness) for one, weight in zip(held, weights, strict=True))
         # What this very event brought need not be kept first.
         self._out = [action for action in self._out if not isinstance(action, Hold)]

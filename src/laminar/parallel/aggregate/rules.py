@@ -3,6 +3,7 @@
     sync       rounds, quorum 1, no deadline
     quorum     rounds that close at a share of the workers; the rest is late    (backup workers: Chen et al. 2016, arXiv 1604.00981)
     downpour   arrival, buffer 1: each gradient is a step, weighed by its age   (Dean et al., NIPS 2012; Zhang et al. 2015)
+               own: workers make their steps themselves meanwhile
                among: steps of the workers' own optimizers; together they are a mean (Liu et al. 2024, arXiv 2401.09135)
     buffered   arrival, buffer K: a step as soon as K gradients are there       (FedBuff: Nguyen et al. 2022, arXiv 2106.06639)
 
@@ -19,7 +20,7 @@ import msgspec
 STEEPEST: Final = 8.0  # of ageing: beyond it the weight of an old gradient is nothing, and then not even a number
 
 _FOREIGN: Final[dict[str, dict[str, Any]]] = {
-    "rounds": {"buffer": 1, "among": None},
+    "rounds": {"buffer": 1, "among": None, "own": "ages"},
     "arrival": {"quorum": 1.0, "answers": None, "minimum": 1, "start": 1, "late": "drop"},
 }
 
@@ -33,6 +34,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     late: Literal["drop", "age"] = "drop"  # rounds: a gradient of a round that is closed
     buffer: int = 1  # arrival: gradients that make a step
     among: int | None = None  # arrival: each is one of so many, or of as many as there are workers, and not old before they make it so
+    own: Literal["ages", "ahead", "known"] = "ages"  # arrival: does what a worker sends make its later gradients old (own.py)?
     deadline: float | None = None  # seconds that a round, or the first gradient of a buffer, waits at most
     ageing: float = 0.5  # weight 1 / (1 + staleness) ** ageing; 0: age does not count
     max_staleness: int | None = None  # in versions; what is older is dropped, and its worker told to fetch

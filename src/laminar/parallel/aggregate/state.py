@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from laminar.parallel.aggregate.own import Own
 from laminar.parallel.aggregate.seen import Seen
 
 
@@ -45,6 +46,7 @@ class State(msgspec.Struct):
     version: int = 0
     held: list[Held] = []
     seen: dict[str, Seen] = {}  # of every worker that ever joined
+    own: dict[str, Own] = {}  # where the rules say that workers know it
     present: dict[str, None] = {}
     # rounds
     round: int = -1  # the open one, or the last that was

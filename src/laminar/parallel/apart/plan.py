@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -73,7 +73,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def rules(how: Averaging | Downpour | Quorum) -> Rules:
     """The strategy as settings of the aggregator."""
     if isinstance(how, Downpour):
-        return Rules(kind="arrival", ageing=how.ageing, max_staleness=how.max_staleness, among=how.workers if how.push == "steps" else None)
+        among = how.workers if how.push == "steps" else None
+        own: Literal["ahead", "known"] = "known" if how.push == "steps" else "ahead"  # unpushed.py
+        return Rules(kind="arrival", ageing=how.ageing, max_staleness=how.max_staleness, among=among, own=own)
     if isinstance(how, Averaging):
         return Rules(kind="rounds", start=how.workers)
     return Rules(
