@@ -58,13 +58,7 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, lr: float) -> None:
-        grads = [p.grad for p in self._list]
-        have = [i for i, grad in enumerate(grads) if grad is not None]
-        if len(have) == len(grads):
-            self._update(self._list, grads, self._state, lr)  # type: ignore[arg-type]
-        elif have:
-            state = [[tensors[i] for i in have] for tensors in self._state]
-            self._update([self._list[i] for i in have], [g for g in grads if g is not None], state, lr)
+        update_those(self._update, self._list, [p.grad for p in self._list], self._state, lr)
 
     def zero_grad(self) -> None:
         for p in self._list:
@@ -80,6 +74,16 @@ class Optimizer:
         refuse_other_state(own, saved)
         for name, tensor in own.items():
             tensor.copy_(saved[name])
+
+
+def update_those(update: Update, params: list[Tensor], grads: Sequence[Tensor | None], state: list[list[Tensor]], lr: float) -> None:
+    """Those that have a gradient. Of the others not even the state changes."""
+    have = [i for i, grad in enumerate(grads) if grad is not None]
+    given = [grad for grad in grads if grad is not None]
+    if len(have) == len(grads):
+        update(params, given, state, lr)
+    elif have:
+        update([params[i] for i in have], given, [[tensors[i] for i in have] for tensors in state], lr)
 
 
 def refuse_other_state(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:

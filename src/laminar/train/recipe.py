@@ -13,10 +13,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from laminar.train.compression import Dgc
 from laminar.train.on_grid import Grid
 from laminar.train.schedules import Constant, Cosine, OneCycle, Schedule, Step
 from laminar.train.splitting import SplitStrategy
-from laminar.train.strategies import AnyStrategy, Averaging, ManySpec, Name, Sync
+from laminar.train.strategies import AnyStrategy, Averaging, Downpour, ManySpec, Name, Sync
 from laminar.train.strategies import strategy as strategy_of
 
 Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lars", "lamb"]
@@ -154,6 +155,12 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError(
                 f'compress = "{chosen.compression.kind}" is given with optimizer = "{self.optimizer}", but has the momentum of sgd in it; '
                 'set optimizer = "sgd", momentum = 0.9 and a rate for it'
+            )
+        distances = isinstance(chosen, Averaging) or (isinstance(chosen, Downpour) and chosen.push == "steps")
+        if distances and isinstance(chosen.compression, Dgc) and chosen.compression.clip is not None:
+            raise ValueError(
+                f'compress.clip is {chosen.compression.clip} with strategy "{chosen.kind}", whose workers send how far they went, and no '
+                f"gradients; set clip = {chosen.compression.clip} in train, which clips the gradients of their own steps"
             )
         if self.accumulate > 1 and not isinstance(chosen, Sync):
             raise ValueError(

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laminar.core import digest
+from laminar.train.compression import Dgc
 from laminar.train.recipe import Recipe, Target
 from laminar.train.schedules import Constant, Cosine, OneCycle, Step
-from laminar.train.strategies import Downpour
+from laminar.train.strategies import Averaging, Downpour
 
 
 def read(**fields: Any) -> Recipe:
@@ -213,3 +214,10 @@ def test_what_downpour_had_no_choice_about_before_is_not_in_its_key() -> None:
     before = {"ageing", "compress", "kind", "max_staleness", "n_fetch", "n_push", "overlap", "warm_start", "workers"}
     assert Downpour().key_fields().keys() == before
     assert Downpour(push="steps", smooth=100).key_fields().keys() == before | {"push", "smooth"}
+
+
+@pytest.mark.parametrize("how", [Averaging(workers=2, compress=Dgc(clip=1.5)), Downpour(workers=2, push="steps", compress=Dgc(clip=1.5))])
+def test_a_limit_for_gradients_is_none_for_how_far_workers_went(how: Averaging | Downpour) -> None:
+    with pytest.raises(ValueError, match=rf'compress\.clip is 1\.5 with strategy "{how.kind}".*set clip = 1\.5 in train'):
+        Recipe(epochs=1, optimizer="sgd", strategy=how)
+    Recipe(epochs=1, optimizer="sgd", strategy=Downpour(workers=2, compress=Dgc(clip=1.5)))

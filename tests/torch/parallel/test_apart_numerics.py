@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +22,8 @@ from laminar.parallel.outer import Nesterov
 from laminar.train.compression import Dgc, Int8, PowerSgd, TopK
 from laminar.train.job import Job
 from laminar.train.loop import train
+from laminar.train.recipe import Recipe
+from laminar.train.schedules import learning_rate
 from laminar.train.snapshot import trainable
 from laminar.train.strategies import Averaging, Downpour, OuterNesterov, Quorum
 
@@ -191,12 +195,13 @@ def test_averaging_after_every_step_of_sgd_is_the_joined_batch(tmp_path: Path) -
     assert furthest(found.weights, weights) < 1e-5
 
 
-def trained_apart(start: nn.Module, batches: list[tuple[int, int]], lr: float = 0.1) -> list[Tensor]:
-    """What plain sgd makes of these (epoch, batch), one after the other."""
+def trained_apart(start: nn.Module, batches: list[tuple[int, int]], rates: Callable[[int], float] = lambda _: 0.1) -> list[Tensor]:
+    """What plain sgd makes of these (epoch, batch), one after the other; a rate for each of them."""
     split = data().train
     source = Batches(split.x, split.y, batch=8, seed=0, background=False)
-    optimizer = torch.optim.SGD(start.parameters(), lr=lr)
-    for epoch, number in batches:
+    optimizer = torch.optim.SGD(start.parameters())
+    for i, (epoch, number) in enumerate(batches):
+        optimizer.param_groups[0]["lr"] = rates(i)
         (block,) = source.some(epoch, number, number + 1)
         optimizer.zero_grad()
         nn.functional.cross_entropy(start(torch.from_numpy(block.x[0])), torch.from_numpy(block.y)).backward()
@@ -211,6 +216,51 @@ def test_averaging_at_the_end_is_the_mean_of_workers_that_never_met(tmp_path: Pa
     mean = [(a + b) / 2 for a, b in zip(one, two, strict=True)]
     assert max(float((a - b).abs().max()) for a, b in zip(found.weights.values(), mean, strict=True)) < 1e-6
     assert [told["epoch"] for told in found.told if "epoch" in told] == [2]
+
+
+WARM = {"schedule": "cosine", "warmup": 10}
+
+
+def rates_of(recipe: dict[str, Any]) -> Callable[[int], float]:
+    made = Recipe(epochs=3, optimizer="sgd", lr=0.1, **recipe)
+    return learning_rate(lr=0.1, schedule=made.plan, warmup=made.warmup, epochs=3, steps_per_epoch=12)
+
+
+def test_workers_that_never_meet_warm_up_and_cool_down_together(tmp_path: Path) -> None:
+    found = apart(tmp_path / "apart", strategy=Averaging(workers=2, every="end"), **WARM)
+    rate, parts = rates_of(WARM), [[(epoch, batch) for epoch in range(3) for batch in half] for half in (range(6), range(6, 12))]
+    one, two = (trained_apart(net(), part, lambda i: rate(2 * i)) for part in parts)
+    mean = [(a + b) / 2 for a, b in zip(one, two, strict=True)]
+    assert max(float((a - b).abs().max()) for a, b in zip(found.weights.values(), mean, strict=True)) < 1e-6
+
+
+def test_a_schedule_goes_by_how_far_the_team_is(tmp_path: Path) -> None:
+    found = apart(tmp_path / "apart", strategy=Averaging(workers=2, every=3), **WARM)
+    rate, model = rates_of(WARM), net()
+    for epoch, first in [(epoch, first) for epoch in range(3) for first in (0, 6)]:
+        both = [copy.deepcopy(model) for _ in range(2)]
+        begin = 12 * epoch + first
+        one, two = (
+            trained_apart(start, [(epoch, first + 3 * i + k) for k in range(3)], lambda k, begin=begin: rate(begin + 2 * k))  # type: ignore[misc]
+            for i, start in enumerate(both)
+        )
+        with torch.no_grad():
+            for parameter, a, b in zip(model.parameters(), one, two, strict=True):
+                parameter.copy_((a + b) / 2)
+    assert max(float((a - b).abs().max()) for a, b in zip(found.weights.values(), model.state_dict().values(), strict=True)) < 1e-6
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_local_clipping_is_that_of_the_whole_gradient_however_many_servers_there_are(tmp_path: Path, decay: float) -> None:
+    recipe: dict[str, Any] = {"momentum": 0.9, "weight_decay": decay, "clip": 0.05}
+    small = Dgc(sparsity=0.5, warmup_epochs=0, sample=1.0, values="float32")
+    one, two = (
+        apart(tmp_path / str(n), strategy=Downpour(workers=1, shards=n, n_push=2, n_fetch=2, overlap=False, compress=small), **recipe)
+        for n in (1, 3)
+    )
+    assert furthest(one.weights, two.weights) < 1e-6
+    free = Downpour(workers=1, n_push=2, n_fetch=2, overlap=False, compress=small)
+    assert furthest(apart(tmp_path / "free", strategy=free, **{**recipe, "clip": None}).weights, one.weights) > 1e-2
 
 
 def test_an_outer_step_is_nesterovs(tmp_path: Path) -> None:

@@ -527,14 +527,14 @@ def test_a_tensor_without_a_gradient_is_left_alone(tmp_path: Path, optimizer: st
     bench.decisions.numbers.row.fill_(1.0)
     a = bench.peer("0")
     for i in range(3):
-        a.push(i, 0, 0, 1, 1, base=i, idle=["v"])
+        a.push(i, 0, 0, 1, 1, base=i, idle=[0])
     row = bench.weights()
     assert row[:2] == [1, 1] and row[2] < 1
     bench.server.save()
     bench.crash()
     bench.restart()
     a.hello()
-    a.push(3, 0, 0, 1, 1, base=3, idle=["v"])
+    a.push(3, 0, 0, 1, 1, base=3, idle=[0])
     assert bench.weights()[:2] == [1, 1]
     a.push(4, 1, 1, 1, 1, base=4)  # now it has one
     assert bench.weights()[0] < 1

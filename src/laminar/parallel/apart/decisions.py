@@ -40,6 +40,14 @@ TO_COME: Final = "future"
 NOTHING: Final = 1e-9  # what an answer without samples counts for
 
 
+class Pushed(msgspec.Struct, frozen=True):
+    """What is told of the step that a push becomes a part of; all of it is nothing where a worker had no samples."""
+
+    batches: int = 0
+    loss: float = 0.0
+    idle: list[int] = []  # tensors without a gradient
+
+
 @final
 class Decisions:
     def __init__(self, plan: Plan, shard: int, report: Report, clock: Clock) -> None:
@@ -62,7 +70,7 @@ class Decisions:
         self.finished = ""  # why there is nothing more to do
         self.untested: list[dict[str, Any]] = []  # epochs as they were told to the chief; rounds wait until it has tested them
         self.lives: dict[str, str] = {}  # of each worker: a process that is started again is another one by the same name
-        self.pushes: dict[str, tuple[int, float]] = {}  # of what is held: batches, loss
+        self.pushes: dict[str, Pushed] = {}  # of what is held
         self._later: list[Event] = []
         self._fate = ""  # of the push under way: why it was not taken
 
@@ -88,9 +96,8 @@ class Decisions:
         self.numbers.check(name, packet)
         if self.rounds is not None and said.round is not None and said.round > self.round:
             return TO_COME  # this server went back to its snapshot. Not remembered: the round comes again, and its answer by this number
-        self.numbers.told_idle(said.idle)
         self._fate, known = "", name in self.pushes
-        self.pushes.setdefault(name, (said.batches, said.loss))
+        self.pushes.setdefault(name, Pushed(said.batches, said.loss, said.idle))
         base = min(said.base, self.aggregator.version)  # a server that went back to its snapshot is behind its workers
         self.report.tally(said.epoch, said.tally)  # first: with this push the epoch may be over, and told
         self.report.worked(worker, said.seconds, said.waited)
@@ -187,14 +194,15 @@ class Decisions:
                     pass
 
     def _apply(self, action: Apply, arrived: tuple[str, memoryview] | None) -> None:
-        self.numbers.apply(action.parts, arrived, self.position)
-        told = [(part, *self.pushes.pop(part.payload, (0, 0.0))) for part in action.parts]
-        weight = sum(part.weight for part, batches, _ in told if batches) or 1.0
-        loss = sum(part.weight * loss for part, _, loss in told) / weight
+        told = [(part, self.pushes.pop(part.payload, Pushed())) for part in action.parts]
+        idle = [one.idle for _, one in told if one.batches]
+        self.numbers.apply(action.parts, arrived, self.position, frozenset(idle[0]).intersection(*idle[1:]) if idle else ())
+        weight = sum(part.weight for part, one in told if one.batches) or 1.0
+        loss = sum(part.weight * one.loss for part, one in told) / weight
         oldest = max(told, key=lambda one: one[0].staleness)[0]
         self.report.stepped(self.position, loss, self.numbers.lr, oldest.staleness, "" if len(told) > 1 else oldest.worker)
         if self.units is not None:
-            batches = sum(batches for _, batches, _ in told)
+            batches = sum(one.batches for _, one in told)
             self.numbers.stepped(self.position, batches)
             self.position += batches
 
@@ -235,8 +243,7 @@ class Decisions:
             "finished": "" if self.finished == INTERRUPTED else self.finished,
             "untested": self.untested,
             "lives": self.lives,
-            "pushes": self.pushes,
-            "idle": self.numbers.idle,
+            "pushes": msgspec.to_builtins(self.pushes),
             "report": self.report.state(),
         }
 
@@ -254,7 +261,5 @@ class Decisions:
         self.round, self.position, self.finished = state["round"], state["position"], state["finished"]
         self.untested = state["untested"]
         self.lives = state["lives"]
-        self.pushes = {name: tuple(value) for name, value in state["pushes"].items()}
-        if state["idle"] is not None:
-            self.numbers.told_idle(state["idle"])
+        self.pushes = msgspec.convert(state["pushes"], dict[str, Pushed])
         self.report.load(state["report"])

@@ -48,7 +48,7 @@ class Push(Message, frozen=True, kw_only=True, tag="push"):
     loss: float = 0.0
     tally: dict[str, float] = {}
     epoch: Count = 0  # that the tally belongs to
-    idle: list[str] = []  # tensors of this shard that never got a gradient: one process would leave them alone
+    idle: list[int] = []  # tensors of this shard, by number, that have no gradient: one process would leave them alone
     ask: bool = False  # its unit is done with it, and the reply is to bring the next one, if there is one
     packet: Count = 0  # bytes
 

@@ -11,8 +11,8 @@ A step that is shorter because its gradients are old has a lower rate, not small
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, Protocol, final
 
 import numpy as np
 import torch
@@ -22,72 +22,84 @@ from laminar.core.errors import LaminarError
 from laminar.parallel import buffer_row
 from laminar.parallel.aggregate.messages import Part
 from laminar.parallel.compress.layout import Layout
-from laminar.parallel.compress.layout import Part as Place
 from laminar.parallel.compress.packet import Packet
 from laminar.parallel.compress.protocol import Compressor
 from laminar.parallel.outer import Outer
 from laminar.parallel.restore import restore, under
-from laminar.train.optimizers import new_state, update_rule
+from laminar.train.optimizers import new_state, update_rule, update_those
 from laminar.train.recipe import Recipe
 
-BY_TENSOR = ("lars", "lamb")
+BY_TENSOR: Final = ("lars", "lamb")
+COUNT: Final = "count"  # the slot that has one number for each tensor; the others are as large as it
 
 
 class Stepper(Protocol):
     """Makes a step of `total`, the mean of what came, which it may use up."""
 
-    def step(self, row: Tensor, total: Tensor, rate: float, share: float) -> None: ...
-    def leave_alone(self, names: Iterable[str]) -> None: ...
+    def step(self, row: Tensor, total: Tensor, rate: float, share: float, idle: Collection[int] = ()) -> None:
+        """`idle`: tensors of which nobody had a gradient, by number."""
+
     def state(self) -> dict[str, Tensor]: ...
     def load(self, saved: Mapping[str, Tensor]) -> None: ...
 
 
 @final
 class OptimizerStep:
-    """The recipe's rule. Where momentum, clipping and decay are in the packets already, only `w -= lr * g` is left."""
+    """The recipe's rule. Where momentum, clipping and decay are in the packets already, only `w -= lr * g` is left.
+
+    A row is stepped as if it were one tensor, which is faster, until a tensor of it is left alone for the first time.
+    """
 
     def __init__(self, recipe: Recipe, row: Tensor, layout: Layout, *, clip: float | None, by_tensor: bool = False) -> None:
         """`by_tensor`: gradients come as one tensor for each of the layout's (`step_of`), not in one row."""
-        self._clip, self._layout = clip, layout
-        self._by_tensor = by_tensor or recipe.optimizer in BY_TENSOR
-        self._views = [part.of(row) for part in layout.parts] if self._by_tensor else [row]
-        self._slots = new_state(recipe, self._views)
-        self._state = list(self._slots.values())
+        self._clip, self._parts = clip, layout.parts
+        self._slots = {slot: tensor for slot, (tensor,) in new_state(recipe, [row]).items()}
+        self._views, self._state = [row], [[tensor] for tensor in self._slots.values()]
+        self._by_tensor = False
+        if by_tensor or recipe.optimizer in BY_TENSOR:
+            self._take_apart()
         self._update = update_rule(recipe, self._views)
-        self._idle: list[tuple[int, Place]] = []
-        self._idle_names: frozenset[str] = frozenset()
+        self._total, self._pieces = row, self._views  # tensors of the gradient that came last
 
-    def leave_alone(self, names: Iterable[str]) -> None:
-        """Tensors that have no gradient: neither decay nor momentum moves them, as torch.optim has it."""
-        wanted = frozenset(names)
-        if wanted != self._idle_names:
-            self._idle_names = wanted
-            self._idle = [(i, part) for i, part in enumerate(self._layout.parts) if part.name in wanted]
+    def _take_apart(self) -> None:
+        (row,) = self._views
+        self._by_tensor, self._views = True, [part.of(row) for part in self._parts]
+        self._state = [
+            [tensor.clone() for _ in self._parts] if slot == COUNT else [part.of(tensor) for part in self._parts]
+            for slot, tensor in self._slots.items()
+        ]
 
-    def step(self, row: Tensor, total: Tensor, rate: float, share: float) -> None:
+    def step(self, row: Tensor, total: Tensor, rate: float, share: float, idle: Collection[int] = ()) -> None:  # noqa: ARG002
+        """The row is the one that it was made for."""
         if self._clip is not None:
             norm = float(total.norm())
             if not math.isfinite(norm):
                 raise LaminarError("L601", f"the norm of the gradients is {norm}", hint="lower lr in train")
             if norm > self._clip:
                 total.mul_(self._clip / (norm + 1e-6))
-        self.step_of(row, [part.of(total) for part in self._layout.parts] if self._by_tensor else [total], rate * share)
+        if idle and not self._by_tensor:
+            self._take_apart()
+        if not self._by_tensor:
+            self.step_of([total], rate * share)
+            return
+        if total is not self._total:
+            self._total, self._pieces = total, [part.of(total) for part in self._parts]
+        # What compression had kept back may have come all the same.
+        self.step_of([None if i in idle and not bool(one.any()) else one for i, one in enumerate(self._pieces)], rate * share)
 
-    def step_of(self, row: Tensor, grads: list[Tensor], rate: float) -> None:
-        as_they_were = [part.of(row).clone() for _, part in self._idle]
-        self._update(self._views, grads, self._state, rate)
-        for (i, part), before in zip(self._idle, as_they_were, strict=True):
-            part.of(row).copy_(before)
-            for slot, tensors in self._slots.items():
-                if self._by_tensor:
-                    tensors[i].zero_()
-                elif slot != "count":
-                    part.of(tensors[0]).zero_()
+    def step_of(self, grads: Sequence[Tensor | None], rate: float) -> None:
+        """A tensor without a gradient is left alone: neither decay nor momentum moves it, as torch.optim has it."""
+        update_those(self._update, self._views, grads, self._state, rate)
 
     def state(self) -> dict[str, Tensor]:
-        return {f"{slot}/{i}": tensor for slot, tensors in self._slots.items() for i, tensor in enumerate(tensors)}
+        found: dict[str, Tensor] = {}
+        for (slot, tensor), tensors in zip(self._slots.items(), self._state, strict=True):
+            found |= {f"{slot}/{i}": one for i, one in enumerate(tensors)} if slot == COUNT else {f"{slot}/0": tensor}
+        return found
 
     def load(self, saved: Mapping[str, Tensor]) -> None:
+        if f"{COUNT}/1" in saved and not self._by_tensor:
+            self._take_apart()
         restore("the server's optimizer", self.state(), saved)
 
 
@@ -98,10 +110,8 @@ class OuterStep:
     def __init__(self, outer: Outer) -> None:
         self._outer = outer
 
-    def leave_alone(self, names: Iterable[str]) -> None:
-        """Workers did, so the distance is 0."""
-
-    def step(self, row: Tensor, total: Tensor, rate: float, share: float) -> None:  # noqa: ARG002 - its rate is its own
+    def step(self, row: Tensor, total: Tensor, rate: float, share: float, idle: Collection[int] = ()) -> None:  # noqa: ARG002
+        """Its rate is its own. Workers have left alone what is idle, so the distance is 0."""
         self._outer.step(row, torch.sub(row, total, out=total))
 
     def state(self) -> dict[str, Tensor]:
@@ -115,10 +125,8 @@ class OuterStep:
 class AddedSteps:
     """Steps that a worker's own optimizer has made are made again; shorter, if they are old."""
 
-    def leave_alone(self, names: Iterable[str]) -> None:
-        """Workers did."""
-
-    def step(self, row: Tensor, total: Tensor, rate: float, share: float) -> None:  # noqa: ARG002 - it is in them
+    def step(self, row: Tensor, total: Tensor, rate: float, share: float, idle: Collection[int] = ()) -> None:  # noqa: ARG002
+        """The rate is in them."""
         row.sub_(total, alpha=share)
 
     def state(self) -> dict[str, Tensor]:
@@ -152,7 +160,6 @@ class Numbers:
         self.held: dict[str, bytes] = {}
         self.buffer_count = buffers
         self.buffers: dict[str, Tensor] = {}  # float64, flat, by worker
-        self._idle: frozenset[str] | None = None  # None: nobody has told yet
         self.lr = 0.0  # of the last step
 
     def check(self, payload: str, packet: memoryview) -> None:
@@ -168,19 +175,9 @@ class Numbers:
     def drop(self, payload: str) -> None:
         self.held.pop(payload, None)
 
-    def told_idle(self, names: Iterable[str]) -> None:
-        """Tensors without a gradient, as one worker has it; a tensor that has one anywhere is trained."""
-        idle = frozenset(names) if self._idle is None else self._idle.intersection(names)
-        if idle != self._idle:
-            self._idle = idle
-            self._step.leave_alone(idle)
-
-    @property
-    def idle(self) -> list[str] | None:
-        return None if self._idle is None else sorted(self._idle)
-
-    def apply(self, parts: Sequence[Part], arrived: tuple[str, memoryview] | None, position: int) -> None:
-        """One step of the parts; `arrived` is the one that need not have been held. `position`: batches before it."""
+    def apply(self, parts: Sequence[Part], arrived: tuple[str, memoryview] | None, position: int, idle: Collection[int] = ()) -> None:
+        """One step of the parts; `arrived` is the one that need not have been held. `position`: batches before it. `idle`: tensors of
+        which no part has a gradient."""
         share = sum(part.weight for part in parts)
         if len(parts) > 1 or parts[0].payload != self._decoded:
             self._total.zero_()
@@ -192,7 +189,7 @@ class Numbers:
             self.held.pop(parts[0].payload, None)
         self._decoded = ""
         self.lr = self._rate(position)
-        self._step.step(self.row, self._total, self.lr, share)
+        self._step.step(self.row, self._total, self.lr, share, idle)
 
     @property
     def layer(self) -> Tensor:

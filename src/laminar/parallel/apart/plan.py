@@ -9,8 +9,10 @@ import msgspec
 
 from laminar.parallel.aggregate.rules import Rules
 from laminar.parallel.compress.layout import Layout
+from laminar.parallel.compress.local_clip import LocalClip
 from laminar.parallel.compress.make import make_compressor
 from laminar.parallel.compress.protocol import Compressor
+from laminar.train.compression import Dgc
 from laminar.train.recipe import Recipe
 from laminar.train.strategies import Averaging, Downpour, Quorum, strategy
 
@@ -49,16 +51,24 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def compressor(self, shard: int) -> Compressor:
         """For distances there is no momentum, clipping or decay: those are the workers' own optimizer's."""
         how, settings, inner = self.how, self.recipe.settings(), self.pushes_distances
+        spec, before = how.compression, inner or self.local_clip() is not None
         return make_compressor(
-            how.compression,
+            msgspec.structs.replace(spec, clip=None) if before and isinstance(spec, Dgc) else spec,
             self.layout(shard),
             workers=how.workers,
             momentum=0.0 if inner else settings.get("momentum", 0.0),
             nesterov=not inner and bool(settings.get("nesterov")),
-            clip=None if inner else self.recipe.clip,
-            weight_decay=0.0 if inner else settings["weight_decay"],
+            clip=None if before else self.recipe.clip,
+            weight_decay=0.0 if before else settings["weight_decay"],
             seed=self.recipe.seed,
         )
+
+    def local_clip(self) -> LocalClip | None:
+        """Of several shards' compressors none sees the whole gradient: there it is done before them."""
+        spec = self.how.compression
+        if not isinstance(spec, Dgc) or self.pushes_distances or len(self.shards) == 1:
+            return None
+        return LocalClip(spec, workers=self.how.workers, clip=self.recipe.clip, weight_decay=self.recipe.settings()["weight_decay"])
 
     def room(self, shard: int) -> tuple[int, int]:
         """Bytes that messages to a server, and from it, have at most."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import final
 
 import numpy as np
@@ -39,14 +39,8 @@ class Trainer:
                 parameter = params[part.name]
                 part.of(row).copy_(parameter.data)
                 parameter.data = part.of(row)
-        self._nothing: dict[torch.Size, Tensor] = {}  # zeros by shape
         self.buffers = list(buffers_of(job).values())
         self._buffers_before = buffer_row.row_of(self.buffers)  # as the server has them
-        self._untouched = {
-            name: parameter.register_post_accumulate_grad_hook(self._touched(name))  # type: ignore[no-untyped-call]
-            for name, parameter in params.items()
-        }
-        self._seen_gradients: set[str] = set()
         self.tally = Tally(classes=data.classes is not None)
         self.rate = learning_rate(
             lr=recipe.rate, schedule=recipe.plan, warmup=recipe.warmup, epochs=recipe.epochs, steps_per_epoch=plan.batches
@@ -64,6 +58,7 @@ class Trainer:
         )
         # A worker that is alone gets all batches in their order, so they can be gathered before they are asked for. Others may join it.
         self._ahead = self._all_batches() if plan.how.workers == 1 else None
+        self._position = 0  # batches behind, as the rate sees it
         self._next: tuple[int, int] | None = None  # epoch and batch that come next of those
         job.model.train()
         job.fit_route.module.train()
@@ -94,18 +89,12 @@ class Trainer:
                     self._next = (epoch, number + 1) if number + 1 < self._batches.count else (epoch + 1, 0)
                     yield number, inputs, targets
 
-    def _touched(self, name: str) -> Callable[[Tensor], None]:
-        def hook(_: Tensor) -> None:
-            self._seen_gradients.add(name)
+    def gradient(self, epoch: int, batch: int, inputs: Sequence[Tensor], targets: Tensor, *, position: int | None = None) -> float:
+        """The loss; its gradients are the parameters' own, new ones: to add to old ones that are zero would take longer.
 
-        return hook
-
-    def idle(self, shard: int) -> list[str]:
-        """Tensors of the shard that never got a gradient."""
-        return [part.name for part in self.layouts[shard].parts if part.name in self._untouched] if self._untouched else []
-
-    def gradient(self, epoch: int, batch: int, inputs: Sequence[Tensor], targets: Tensor) -> float:
-        """The loss; its gradients are the parameters' own, new ones: to add to old ones that are zero would take longer."""
+        `position`: batches that are behind the team; None: those before this one.
+        """
+        self._position = epoch * self.plan.batches + batch if position is None else position
         for some in self._params:
             for parameter in some:
                 parameter.grad = None
@@ -126,14 +115,10 @@ class Trainer:
                 hint="correct the model's forward(); --debug shows the whole traceback",
             ) from error
         self.tally.add(outputs, targets, value)
-        if self._seen_gradients:  # at first all of them; then nobody needs to be told any more
-            for name in self._seen_gradients:
-                self._untouched.pop(name).remove()
-            self._seen_gradients.clear()
         return float(value)
 
     def diverged(self, what: str, epoch: int, batch: int) -> LaminarError:
-        lr = self.rate(epoch * self.plan.batches + batch)
+        lr = self.rate(self._position)
         return LaminarError(
             "L601",
             f"{what} at batch {batch} of epoch {epoch} (counted from 0), where the learning rate was {lr:g}",
@@ -151,14 +136,18 @@ class Trainer:
         if norm > limit and grads:
             torch._foreach_mul_(grads, limit / (norm + 1e-6))
 
-    def grads(self, shard: int) -> list[Tensor]:
-        """Of the last batch, for each tensor of the shard; zeros where it has none."""
-        return [self._nothing_of(p) if p.grad is None else p.grad.to_dense() if p.grad.is_sparse else p.grad for p in self._params[shard]]
+    def grads(self, shard: int) -> list[Tensor | None]:
+        """Of the last batch, for each tensor of the shard; None where it has none."""
+        return [p.grad.to_dense() if p.grad is not None and p.grad.is_sparse else p.grad for p in self._params[shard]]
 
-    def _nothing_of(self, parameter: Tensor) -> Tensor:
-        if (found := self._nothing.get(parameter.shape)) is None:
-            found = self._nothing[parameter.shape] = torch.zeros_like(parameter, requires_grad=False)
-        return found
+    def weights(self, shard: int, idle: Sequence[int]) -> Tensor:
+        """The row as weight decay is to see it: zeros for tensors without a gradient."""
+        if not idle:
+            return self.rows[shard]
+        row = self.rows[shard].clone()
+        for i in idle:
+            self.layouts[shard].parts[i].of(row).zero_()
+        return row
 
     def pieces(self, shard: int, row: Tensor) -> list[Tensor]:
         """The tensors of a shard in a row that has room for them."""

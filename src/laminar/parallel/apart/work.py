@@ -25,6 +25,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     first: int = 0
     last: int | None = None
     rows: tuple[int, int] | None = None
+    round: tuple[int, int] = (0, 0)  # averaging: the batches of all workers in this round
     part: tuple[int, int] = (0, 1)
 
 
@@ -182,7 +183,7 @@ class Rounds(msgspec.Struct, kw_only=True):
             return {worker: Task(number=number, part=(i, count)) for i, worker in enumerate(workers)}
         self.ahead = min(self.every * count, self.batches - first)
         return {
-            worker: Task(number=number, epoch=epoch, first=first + a, last=first + b)
+            worker: Task(number=number, epoch=epoch, first=first + a, last=first + b, round=(first, first + self.ahead))
             for worker, (a, b) in self._cut(workers, self.every * count, self.ahead, min(1, self.ahead // count)).items()
             if a < b
         }

@@ -31,14 +31,15 @@ class DownpourWorker:
         assert isinstance(plan.how, Downpour)
         self.how = plan.how
         self.compressors = [plan.compressor(shard) for shard in range(len(lines))]
+        self.local_clip = plan.local_clip()
         distances = plan.pushes_distances
-        in_packets = self.compressors[0].takes_momentum and not distances
-        rule = plain_sgd(recipe) if in_packets else recipe
+        self.in_packets = self.compressors[0].takes_momentum and not distances
+        rule = plain_sgd(recipe) if self.in_packets else recipe
         # What comes back before the next step makes a step of one's own useless.
         alone = self.how.n_fetch == 1 and not self.how.overlap and not distances
         layouts = trainer.layouts
         self.local = [OptimizerStep(rule, row, layouts[i], clip=None, by_tensor=True) for i, row in enumerate(trainer.rows) if not alone]
-        self.clip = None if in_packets else recipe.clip
+        self.clip = None if self.in_packets else recipe.clip
         self.unpushed: list[Unpushed] = [Steps(row) if distances else _sums(trainer, shard) for shard, row in enumerate(trainer.rows)]
         self.pending, self.losses = 0, 0.0
         self.batches = self.pushes = 0
@@ -89,8 +90,7 @@ class DownpourWorker:
             for shard, unpushed in enumerate(self.unpushed):
                 grads = trainer.grads(shard)
                 if self.local:
-                    self.local[shard].leave_alone(trainer.idle(shard))
-                    self.local[shard].step_of(trainer.rows[shard], grads, rate)
+                    self.local[shard].step_of(grads, rate)
                 unpushed.add(grads)
             self.batches += 1
             self.pending, self.losses = self.pending + 1, self.losses + loss
@@ -121,11 +121,19 @@ class DownpourWorker:
         trainer, tally, buffers = self.trainer, self.trainer.told(), self.trainer.buffer_bytes()
         before, self.pushed = self.pushed or self._now(), self._now()
         passed, waited = (now - then for now, then in zip(self.pushed, before, strict=True))
-        for shard, line in enumerate(self.lines):
+        bases = []
+        for line, unpushed in zip(self.lines, self.unpushed, strict=True):
             line.settle()
-            base = line.base
-            self.unpushed[shard].take(line)  # steps that it has must not be made again
-            packet = self.compressors[shard].encode(self.unpushed[shard].give(), epoch_progress=progress, weights=trainer.rows[shard])
+            bases.append(line.base)
+            unpushed.take(line)  # steps that it has must not be made again
+        found = [unpushed.give() for unpushed in self.unpushed]
+        weights = [trainer.weights(shard, unpushed.idle) for shard, unpushed in enumerate(self.unpushed)] if self.in_packets else None
+        if self.local_clip is not None:
+            self.local_clip(found, weights)
+        for shard, line in enumerate(self.lines):
+            packet = self.compressors[shard].encode(
+                found[shard], epoch_progress=progress, weights=None if weights is None else weights[shard]
+            )
             push = Push(
                 sequence=0,
                 base=0,
@@ -138,11 +146,11 @@ class DownpourWorker:
                 loss=self.losses / self.pending,
                 tally=tally,
                 epoch=task.epoch,
-                idle=trainer.idle(shard),
+                idle=self.unpushed[shard].idle,
                 ask=ask,
                 packet=packet.nbytes,
             )
-            line.push(push, packet.data, buffers if not shard else b"", base)
+            line.push(push, packet.data, buffers if not shard else b"", bases[shard])
         self.pending, self.losses = 0, 0.0
         self.pushes += 1
         self.said = self.clock.monotonic()

@@ -83,8 +83,12 @@ class RoundsWorker:
         ((batch, inputs, targets),) = self.trainer.batches(task)
         loss = self.trainer.gradient(task.epoch, batch, inputs, targets)
         seconds = self.clock.monotonic() - began
-        gradient = torch.cat([grad.reshape(-1) for grad in self.trainer.grads(0)])
-        self._push(said, gradient, len(targets), 1, loss, task.epoch + batch / self.trainer.plan.batches, seconds)
+        grads, gradient = self.trainer.grads(0), torch.zeros_like(self.trainer.rows[0])
+        idle = [i for i, grad in enumerate(grads) if grad is None]
+        for piece, grad in zip(self.trainer.pieces(0, gradient), grads, strict=True):
+            if grad is not None:
+                piece.copy_(grad)
+        self._push(said, gradient, idle, len(targets), 1, loss, task.epoch + batch / self.trainer.plan.batches, seconds)
 
     def _distance(self, said: Round) -> bool:
         """Train apart; then tell how far it led, from where all began. False: it left before."""
@@ -101,10 +105,10 @@ class RoundsWorker:
         self.saved = None
         began, left = self.clock.monotonic() - seconds, self._all(task, epoch, batch)
         for epoch, batch, inputs, targets in left:
-            loss = trainer.gradient(epoch, batch, inputs, targets)
-            self.inner.leave_alone(trainer.idle(0))
+            position = self._position(task, batches)
+            loss = trainer.gradient(epoch, batch, inputs, targets, position=position)
             trainer.clip(trainer.job.recipe.clip)
-            self.inner.step_of(row, trainer.grads(0), trainer.rate(epoch * trainer.plan.batches + batch))
+            self.inner.step_of(trainer.grads(0), trainer.rate(position))
             samples, batches, total = samples + len(targets), batches + 1, total + loss
             self.batches += 1
             now, leave = self.clock.monotonic(), self.leave()
@@ -121,9 +125,19 @@ class RoundsWorker:
         if not bool(torch.isfinite(row).all()):
             raise trainer.diverged("a parameter is no longer finite", epoch, batch)
         progress, seconds = epoch + (batch + 1) / trainer.plan.batches, self.clock.monotonic() - began
-        self._push(said, torch.sub(self.start, row), samples, batches, total / max(1, batches), progress, seconds)
+        self._push(said, torch.sub(self.start, row), [], samples, batches, total / max(1, batches), progress, seconds)
         self.own.forget()
         return True
+
+    def _position(self, task: Task, behind: int) -> int:
+        """Batches behind the whole team when so many of a task are behind its worker. All begin a round together and end it together, so
+        schedules and warm-up go by this, and not by where the batches of one worker lie in the epoch."""
+        plan, (i, n) = self.trainer.plan, task.part
+        if task.last is None:
+            own = plan.recipe.epochs * (plan.batches * (i + 1) // n - plan.batches * i // n)
+            return min(behind * plan.steps // max(1, own), plan.steps - 1)
+        begin, end = task.round
+        return task.epoch * plan.batches + begin + behind * (end - begin) // (task.last - task.first)
 
     def _all(self, task: Task, epoch: int, batch: int) -> Iterator[tuple[int, int, list[Tensor], Tensor]]:
         """What is left of a task from a batch of an epoch on."""
@@ -136,8 +150,11 @@ class RoundsWorker:
             for number, inputs, targets in self.trainer.batches(Task(number=0, epoch=at, first=begin, last=last)):
                 yield at, number, inputs, targets
 
-    def _push(self, said: Round, value: Tensor, samples: int, batches: int, loss: float, progress: float, seconds: float) -> None:
-        packet = self.compressor.encode(value, epoch_progress=progress, weights=self.trainer.rows[0])
+    def _push(
+        self, said: Round, value: Tensor, idle: list[int], samples: int, batches: int, loss: float, progress: float, seconds: float
+    ) -> None:
+        weights = self.trainer.weights(0, idle) if self.compressor.takes_momentum else None
+        packet = self.compressor.encode(value, epoch_progress=progress, weights=weights)
         push = Push(
             sequence=said.task.number,
             base=said.version,
@@ -149,7 +166,7 @@ class RoundsWorker:
             loss=loss,
             tally=self.trainer.told(),
             epoch=self.trainer.job.recipe.epochs - 1 if said.task.last is None else said.task.epoch,
-            idle=self.trainer.idle(0),
+            idle=idle,
             packet=packet.nbytes,
         )
         self.answered = said.task, said.version, push, packet.data, self.trainer.buffer_bytes()

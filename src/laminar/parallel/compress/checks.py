@@ -21,10 +21,15 @@ def check_flat(flat: Tensor, layout: Layout, what: str) -> None:
         )
 
 
+def norm_of(flat: Tensor) -> float:
+    norm = float(torch.linalg.vector_norm(flat))
+    return norm if math.isfinite(norm) else float(torch.linalg.vector_norm(flat, dtype=torch.float64))  # only the sum of squares was not
+
+
 def check_gradient(grad: Tensor, layout: Layout) -> float:
     """The norm of a gradient that is fit to be encoded. L601, naming the tensor, if it is not finite."""
     check_flat(grad, layout, "the gradient")
-    norm = float(torch.linalg.vector_norm(grad))
+    norm = norm_of(grad)
     if math.isfinite(norm):
         return norm
     for part in layout.parts:
@@ -35,7 +40,7 @@ def check_gradient(grad: Tensor, layout: Layout) -> float:
                 f"the gradient of '{part.name}' is not finite: {bad} of {part.numel} values are NaN or infinite",
                 hint="lower lr in train, or set clip = 1.0",
             )
-    return float(torch.linalg.vector_norm(grad, dtype=torch.float64))  # every value is finite, only the sum of squares was not
+    return norm  # of finite values it is finite
 
 
 def load_state(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:

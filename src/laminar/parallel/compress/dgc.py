@@ -16,7 +16,6 @@ what that rounds away stays in v.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Final, final
 
@@ -26,6 +25,7 @@ from torch import Tensor
 from laminar.parallel.compress import checks, sparse
 from laminar.parallel.compress.largest import largest
 from laminar.parallel.compress.layout import Layout
+from laminar.parallel.compress.local_clip import LocalClip
 from laminar.parallel.compress.packet import CODINGS, Packet
 from laminar.train.compression import Dgc
 
@@ -50,23 +50,18 @@ class DeepGradientCompression:
         self._coding = CODINGS[spec.values]
         self._momentum = momentum
         self._nesterov = nesterov
-        clip = clip if spec.clip is None else spec.clip
-        self._limit = math.inf if clip is None else clip * math.sqrt(workers)
-        self._decay = weight_decay
+        self._clip = LocalClip(spec, workers=workers, clip=clip, weight_decay=weight_decay)
         self._state: dict[str, Tensor] = {}
         self.max_nbytes = sparse.max_nbytes(layout, self._coding)
 
     def encode(self, grad: Tensor, *, epoch_progress: float, weights: Tensor | None = None) -> Packet:
         ratio = self._spec.ratio(epoch_progress)
-        norm = checks.check_gradient(grad, self.layout)
-        if self._decay:
-            if weights is None:
-                raise ValueError(f"weight_decay is {self._decay}, so encode needs weights")
+        checks.check_gradient(grad, self.layout)
+        if weights is not None:
             checks.check_flat(weights, self.layout, "weights")
-            grad.add_(weights.detach(), alpha=self._decay)
-            norm = checks.check_gradient(grad, self.layout)
-        if norm > self._limit:
-            grad.mul_(self._limit / norm)
+        self._clip([grad], None if weights is None else [weights])
+        if self._clip.decay:
+            checks.check_gradient(grad, self.layout)
         state = self._made()
         v = self._accumulate(grad, state)
         rest = v.numpy()

@@ -34,7 +34,7 @@ class Compressor(Protocol):
         """Take in a gradient, flat and in the order of the layout, which may be overwritten.
 
         `epoch_progress` is the number of epochs behind, with fractions. `weights`, flat too, is needed for weight decay that the
-        compressor takes care of. L601 if the gradient is not finite; the residual is then as it was.
+        compressor takes care of, with zeros where nothing is to decay. L601 if the gradient is not finite; the residual is then as it was.
         """
 
     def decode(self, packet: Packet, out: Tensor, scale: float = 1.0) -> None:

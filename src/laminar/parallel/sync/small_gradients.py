@@ -75,6 +75,9 @@ class SmallGradients:
         if self._weights is not None:
             weights, own = self._weights
             torch._foreach_copy_(own, self._params)
+            for one, grad in zip(own, grads, strict=True):
+                if grad is None:  # what has no gradient does not decay either
+                    one.zero_()
         return self._compressor.encode(self._flat, epoch_progress=epoch, weights=weights)
 
     def decode(self, packets: Sequence[Packet | Buffer]) -> None:
