@@ -240,6 +240,7 @@ def _alike(a: object, b: object) -> bool:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         if a.shape != b.shape or a.dtype != b.dtype:
             return False
+        a, b = a.to_dense(), b.to_dense()  # an embedding may give a sparse gradient
         if not a.is_floating_point():
             return torch.equal(a, b)
         scale = float(a.detach().abs().max()) if a.numel() else 0.0

@@ -10,6 +10,7 @@ import torch
 
 from laminar.core.errors import LaminarError
 from laminar.model.author_errors import raised_at
+from laminar.train.dense import sparse_gradient
 from laminar.train.history import History, Untold
 from laminar.train.optimizers import Optimizer
 from laminar.train.schedules import LearningRate
@@ -43,12 +44,17 @@ class Astray:
     def failed(self, error: Exception) -> LaminarError:
         """What the model's own code raised, with the place in it."""
         at = self.run.progress
+        when = f"at step {at.step} of epoch {at.epoch} (counted from 0)"
+        if name := sparse_gradient(self.run.optimizer.params):
+            what = f"the gradient of '{name}' is sparse {when}, and its first was dense; it must be dense always, or sparse at first"
+            self.history.tell("failed", step=at.step, epoch=at.epoch, lr=self.rate(at.step), why=what)
+            return LaminarError("L606", what, hint="sparse=False in nn.Embedding, nn.EmbeddingBag or what else looks rows of it up")
         what = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
         place = raised_at(error)
         self.history.tell("failed", step=at.step, epoch=at.epoch, lr=self.rate(at.step), why=what)
         return LaminarError(
             "L606",
-            f"the model failed at step {at.step} of epoch {at.epoch} (counted from 0){place and ', ' + place}: {what}",
+            f"the model failed {when}{place and ', ' + place}: {what}",
             hint="correct the model's forward(); --debug shows the whole traceback",
         )
 

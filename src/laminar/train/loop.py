@@ -3,8 +3,8 @@
 Same job, same bits: random streams and the order of samples come from the recipe's seed, the learning rate from the number of the
 step, and a run that was stopped anywhere goes on as if it had not been.
 
-Beside it: backward.py (gradients of a step), together.py (what a team does at once), beside.py (epochs that somebody else tests), saving.py
-(checkpoints), astray.py (how a run fails).
+Beside it: backward.py (gradients of a step), dense.py (that they are dense), together.py (what a team does at once), beside.py (epochs
+that somebody else tests), saving.py (checkpoints), astray.py (how a run fails).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from laminar.train import borrowed, checkpoint, dtype
 from laminar.train.astray import Astray
 from laminar.train.backward import Backward
 from laminar.train.beside import Beside, Ended
+from laminar.train.dense import make_dense, sparse_gradient
 from laminar.train.evaluate import evaluate
 from laminar.train.history import LISTEN_SECONDS, History, Untold
 from laminar.train.job import Job, Trained
@@ -64,6 +65,7 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
     threads = recipe.threads or (saved.state["threads"] if saved else None)
 
     with contextlib.ExitStack() as held:
+        held.callback(make_dense(optimizer.params.values()))
         held.enter_context(explaining_os_errors(job.folder))
         held.enter_context(borrowed.settings(threads))
         held.enter_context(borrowed.seeded(recipe.seed if team is None else team.seed(recipe.seed)))
@@ -184,10 +186,15 @@ class _Loop:
             at.samples += rows
             if not last:
                 continue
-            if together is not None:
-                mean, saving.wished = together.step(lr, mean, wish=saving.wish(), since=tick)
-            elif good and isinstance(optimizer, Optimizer):
-                optimizer.step(lr)
+            try:
+                if together is not None:
+                    mean, saving.wished = together.step(lr, mean, wish=saving.wish(), since=tick)
+                elif good and isinstance(optimizer, Optimizer):
+                    optimizer.step(lr)
+            except RuntimeError as error:
+                if not sparse_gradient(optimizer.params):
+                    raise
+                raise self.astray.failed(error) from error
             optimizer.zero_grad()
             if at.first is None:
                 at.first = mean

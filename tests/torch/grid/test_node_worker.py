@@ -43,9 +43,23 @@ class Net(nn.Module):
         return self.head(self.features(x))
 
 
-def job(tmp: Path, grid: Grid, spec: DataSpec = SPEC, frozen: list[str] | None = None, **recipe: object) -> tuple[Job, Described]:
+class Words(nn.Module):
+    def __init__(self, *, sparse: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.bag = nn.Embedding(17, 4, sparse=sparse), nn.EmbeddingBag(17, 4, mode="sum", sparse=sparse)
+        self.head = nn.Linear(4 * 65, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        at = (16 * x.flatten(1)).long()
+        return self.head(torch.cat([self.table(at).flatten(1), self.bag(at)], 1))
+
+
+def job(
+    tmp: Path, grid: Grid, spec: DataSpec = SPEC, frozen: list[str] | None = None, model: nn.Module | None = None, **recipe: object
+) -> tuple[Job, Described]:
     given = {"epochs": 2, "batch": 32, "optimizer": "sgd", "lr": 0.1, "strategy": grid} | recipe
-    model = Net()
+    model = model or Net()
     made = Job("net", model, open_data(spec, tmp), Recipe(**given), freeze(model, frozen or []), tmp)  # type: ignore[arg-type]
     return made, describe(made, "run", spec, frozen or [])
 
@@ -112,6 +126,18 @@ def test_a_task_is_what_the_same_steps_are_anywhere(tmp_path: Path, frozen: list
     before, after = np.frombuffer(version, np.float32, described.settings.layout.numel), version_of(made)
     assert change == pytest.approx(before - np.frombuffer(after, np.float32, len(before)), abs=1e-6)
     assert answer.buffers == pytest.approx(np.frombuffer(after, np.float64, offset=4 * len(before)), abs=1e-6)
+
+
+@pytest.mark.parametrize("recipe", [{"optimizer": "sgd", "clip": 0.5}, {"optimizer": "adam", "lr": 0.01}], ids=["sgd", "adam"])
+def test_sparse_gradients_are_as_good_as_dense_ones(tmp_path: Path, recipe: dict[str, object]) -> None:
+    found = []
+    for sparse in (True, False):
+        made, described = job(tmp_path, Grid(local_steps=3), model=Words(sparse=sparse), **recipe)
+        version = version_of(made)
+        home, worker = node(tmp_path / str(sparse), described, version)
+        worker.do(task(described, version, steps=3))
+        found.append(change_in(home, described)[0])
+    assert found[0] == pytest.approx(found[1], abs=1e-5) and np.count_nonzero(found[0])
 
 
 def test_two_nodes_do_a_task_alike_and_another_seed_otherwise(tmp_path: Path) -> None:

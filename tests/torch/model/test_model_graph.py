@@ -462,6 +462,20 @@ def test_a_gradient_written_by_hand_cannot_be_kept_and_is_noticed() -> None:
     assert "gives other numbers" in made.note
 
 
+def test_sparse_gradients_can_be_kept() -> None:
+    class Words(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.bag = nn.Embedding(9, 3, sparse=True), nn.EmbeddingBag(9, 3, mode="sum", sparse=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            at = (x.flatten(1) * 3).long().clamp(0, 8)
+            return self.table(at).sum(1) + self.bag(at)  # type: ignore[no-any-return]
+
+    made = export_forms(Words(), batch(), fallback_structure="s")
+    assert made.note == "" and made.train is not None
+
+
 def test_a_loaded_sequential_has_places_as_its_source(tmp_path: Path) -> None:
     (tmp_path / "models.py").write_text("from torch import nn\ndef head(old, classes): return nn.Linear(old[-1].in_features, classes)\n")
     model = nn.Sequential(nn.Flatten(), nn.Sequential(nn.ReLU(), nn.Linear(64, 3)))
