@@ -2,7 +2,7 @@
 
 Read in this order: recipe.py (what may be written under `train`), schedules.py (the learning rate at any step), job.py (what is
 trained, and on which inputs), loop.py (the loop, top to bottom), with backward.py and dense.py (gradients of a step), saving.py (when a
-run is kept), astray.py (how one fails), together.py (what a team does at once: team.py, shares.py) and beside.py (epochs
+run is kept), astray.py and one_row.py (how one fails), together.py (what a team does at once: team.py, shares.py) and beside.py (epochs
 that an evaluator tests).
 What the loop stands on: lines.py (where a batch begins), losses.py, optimizers.py (with lars.py and lamb.py), dtype.py, metrics.py,
 evaluate.py, misgivings.py (is what came out worth anything), borrowed.py (threads, random streams and Ctrl-C, given back after), history.py

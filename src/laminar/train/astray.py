@@ -12,7 +12,9 @@ from laminar.core.errors import LaminarError
 from laminar.model.author_errors import raised_at
 from laminar.train.dense import sparse_gradient
 from laminar.train.history import History, Untold
+from laminar.train.one_row import Rows, one_row
 from laminar.train.optimizers import Optimizer
+from laminar.train.recipe import Recipe
 from laminar.train.schedules import LearningRate
 from laminar.train.snapshot import Run
 from laminar.train.team import blamed
@@ -41,22 +43,21 @@ class Astray:
             hint=f"lower lr in train (it is {recipe.rate:g}{scaled}){clip}",
         )
 
-    def failed(self, error: Exception) -> LaminarError:
-        """What the model's own code raised, with the place in it."""
-        at = self.run.progress
+    def failed(self, error: Exception, *, own: int | None = None, whole: int = 0) -> LaminarError:
+        """What the model's own code raised, with the place in it. `own`: rows that this process had of a batch of `whole`."""
+        at, job = self.run.progress, self.run.job
         when = f"at step {at.step} of epoch {at.epoch} (counted from 0)"
         if name := sparse_gradient(self.run.optimizer.params):
             what = f"the gradient of '{name}' is sparse {when}, and its first was dense; it must be dense always, or sparse at first"
             self.history.tell("failed", step=at.step, epoch=at.epoch, lr=self.rate(at.step), why=what)
             return LaminarError("L606", what, hint="sparse=False in nn.Embedding, nn.EmbeddingBag or what else looks rows of it up")
-        what = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
-        place = raised_at(error)
+        rows, workers = None, 1
+        if own is not None:
+            at_once, workers = (1, 1) if job.team is None else (max(1, len(job.team.taking)), job.team.part[1])
+            rows = Rows(own // at_once, whole, len(job.data.train))  # those of several members go through the model one after the other
+        what, told = model_failed(error, when, job.recipe, rows, workers)
         self.history.tell("failed", step=at.step, epoch=at.epoch, lr=self.rate(at.step), why=what)
-        return LaminarError(
-            "L606",
-            f"the model failed {when}{place and ', ' + place}: {what}",
-            hint="correct the model's forward(); --debug shows the whole traceback",
-        )
+        return told
 
     def finite(self, loss: float) -> float:
         if not math.isfinite(loss):
@@ -76,3 +77,15 @@ class Astray:
         """In a team all suffer from what one has done, and the first to tell need not be the one."""
         optimizer = self.run.optimizer
         return "" if isinstance(optimizer, Optimizer) else blamed(optimizer.astray())
+
+
+def model_failed(error: Exception, when: str, recipe: Recipe, rows: Rows | None = None, workers: int = 1) -> tuple[str, LaminarError]:
+    """What the model's own code raised, and the error of it with the place in that code. `rows`: that it was given in training, of a batch
+    that so many workers share."""
+    what, place = f"{type(error).__name__}: {str(error).strip() or 'no message'}", raised_at(error)
+    message = f"the model failed {when}{place and ', ' + place}: {what}"
+    hint = "correct the model's forward(); --debug shows the whole traceback"
+    if rows is not None and (found := one_row(what, rows, recipe, workers)) is not None:
+        why, hint = found
+        what, message = f"{what}; {why}", f"{message}; {why}"
+    return what, LaminarError("L606", message, hint=hint)

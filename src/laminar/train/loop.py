@@ -181,7 +181,7 @@ class _Loop:
             except LaminarError:
                 raise
             except Exception as error:
-                raise self.astray.failed(error) from error
+                raise self.astray.failed(error, own=targets.shape[0], whole=rows) from error
             at.batch += 1
             at.samples += rows
             if not last:

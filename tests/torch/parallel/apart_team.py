@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -150,27 +151,26 @@ def train_apart(
 
     def work(name: str) -> None:
         try:
-            trainer, clock = Trainer(make(), plan), SYSTEM
-            if row_seconds is not None:
-                clock = own_clock = FakeClock()
-                trainer.job.model.register_forward_pre_hook(lambda _, args: own_clock.advance(len(args[0]) * row_seconds(name)))
-            calls = [Call(hubs[i].address, TOKEN, name, 20.0, room=plan.room(i) if near else None) for i in shards]
-            for call in calls:
-                call.call()
-                assert call.near == near
-            own = OwnState(folder, name, Attempt(training="t", number=attempt))
-            if isinstance(how, Downpour):
-                lines = [Line(call, layout.numel) for call, layout in zip(calls, trainer.layouts, strict=True)]
-                worker: DownpourWorker | RoundsWorker = DownpourWorker(trainer, lines, own, clock, leave)
+            with contextlib.ExitStack() as held:
+                trainer, clock = Trainer(make(), plan), SYSTEM
+                if row_seconds is not None:
+                    clock = own_clock = FakeClock()
+                    trainer.job.model.register_forward_pre_hook(lambda _, args: own_clock.advance(len(args[0]) * row_seconds(name)))
+                calls = [Call(hubs[i].address, TOKEN, name, 20.0, room=plan.room(i) if near else None) for i in shards]
+                for call in calls:
+                    held.callback(call.close)
+                    call.call()
+                    assert call.near == near
+                own = OwnState(folder, name, Attempt(training="t", number=attempt))
+                if isinstance(how, Downpour):
+                    lines = [Line(call, layout.numel) for call, layout in zip(calls, trainer.layouts, strict=True)]
+                    for line in lines:
+                        held.callback(line.close)
+                    worker: DownpourWorker | RoundsWorker = DownpourWorker(trainer, lines, own, clock, leave)
+                else:
+                    worker = RoundsWorker(trainer, calls[0], own, clock, leave)
                 outcome.why.append(worker.run())
-                for line in lines:
-                    line.close()
-            else:
-                worker = RoundsWorker(trainer, calls[0], own, clock, leave)
-                outcome.why.append(worker.run())
-            outcome.pushes += worker.pushes
-            for call in calls:
-                call.close()
+                outcome.pushes += worker.pushes
         except BaseException as error:
             errors.append(error)
 

@@ -1,4 +1,4 @@
-"""Models that ask something of workers that train apart: sparse gradients."""
+"""Models that ask something of workers that train apart: sparse gradients, statistics of a batch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from apart_team import Outcome, job, train_apart
+from apart_team import Outcome, data, job, train_apart
 from torch import Tensor, nn
 
+from laminar.core.errors import LaminarError
 from laminar.train.strategies import Averaging, Downpour, Quorum
 
 STRATEGIES = {
@@ -32,6 +33,11 @@ class Words(nn.Module):
         return out
 
 
+def with_statistics() -> nn.Module:
+    torch.manual_seed(5)
+    return nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+
+
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize(
     "options", [{"optimizer": "adam", "lr": 0.01, "clip": 0.5}, {"optimizer": "lamb", "lr": 0.01}], ids=lambda o: str(o["optimizer"])
@@ -44,3 +50,19 @@ def test_workers_learn_from_sparse_gradients_what_they_learn_from_dense_ones(nam
     found = learned(sparse=True).weights
     for tensor, value in learned(sparse=False).weights.items():
         torch.testing.assert_close(found[tensor], value, rtol=1e-4, atol=1e-5)
+
+
+def test_a_worker_with_one_row_of_a_batch_says_why_batch_statistics_fail(tmp_path: Path) -> None:
+    with pytest.raises(LaminarError) as caught:
+        train_apart(tmp_path, lambda: job(tmp_path, model=with_statistics, strategy=STRATEGIES["quorum"], batch=2))
+    assert caught.value.code == "L606"
+    assert "this worker has 1 row of a batch of 2, which 2 workers share" in caught.value.message
+    assert caught.value.hint.startswith("batch = 4 in train, workers = 1 in strategy, or another norm than BatchNorm")
+
+
+@pytest.mark.parametrize("name", ["averaging", "downpour"])
+def test_workers_with_whole_batches_need_two_rows_in_each(name: str, tmp_path: Path) -> None:
+    with pytest.raises(LaminarError) as caught:
+        train_apart(tmp_path, lambda: job(tmp_path, model=with_statistics, strategy=STRATEGIES[name], batch=1, dataset=data(train=16)))
+    assert caught.value.code == "L606" and "the batch has 1 row" in caught.value.message
+    assert caught.value.hint.startswith("batch = 2 or more in train, or another norm")

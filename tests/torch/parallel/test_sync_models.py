@@ -122,3 +122,17 @@ def test_a_gradient_that_becomes_sparse_later_is_refused(link: str, compress: st
     with pytest.raises(LaminarError, match=r"the gradient of 'table.weight' is sparse at step 2 of epoch 0") as caught:
         team(link, tmp_path, Late, compress=compress)
     assert caught.value.code == "L606"
+
+
+def with_statistics() -> nn.Module:
+    torch.manual_seed(5)
+    return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_member_with_one_row_of_a_batch_says_why_batch_statistics_fail(link: str, tmp_path: Path) -> None:
+    with pytest.raises(LaminarError) as caught:
+        team(link, tmp_path, with_statistics, size=3, batch=3)
+    assert caught.value.code == "L606"
+    assert "this worker has 1 row of a batch of 3, which 3 workers share" in caught.value.message
+    assert caught.value.hint.startswith("batch = 7 in train, workers = 1 in strategy, or another norm than BatchNorm")

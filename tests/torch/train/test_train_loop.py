@@ -303,6 +303,14 @@ def test_an_error_in_the_models_own_code_names_its_place(tmp_path: Path) -> None
     assert caught.value.code == "L606"
 
 
+def test_batch_statistics_of_one_row_are_explained(tmp_path: Path) -> None:
+    with pytest.raises(LaminarError, match="the batch has 1 row, of which there are no batch statistics") as caught:
+        train(job(tmp_path / "one", batch=1))
+    assert caught.value.code == "L606" and caught.value.hint.startswith("batch = 2 or more in train, or another norm")
+    assert "the batch has 1 row" in events(tmp_path / "one", "failed")[0]["why"]
+    train(job(tmp_path / "rest", data=images(train=33), epochs=1))  # of two batches of 16: the one that is left waits for another epoch
+
+
 def test_a_full_disk_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from laminar.core.events import EventLog
 

@@ -13,14 +13,15 @@ from torch import Tensor
 from laminar.core.errors import LaminarError
 from laminar.data.batches import Batches
 from laminar.data.gather import Block, RowsOf
-from laminar.model.author_errors import raised_at
 from laminar.parallel import buffer_row
 from laminar.parallel.apart.plan import Plan
 from laminar.parallel.apart.work import Task
+from laminar.train.astray import model_failed
 from laminar.train.job import Job
 from laminar.train.lines import on_a_line
 from laminar.train.losses import loss_name, make_loss
 from laminar.train.metrics import Tally
+from laminar.train.one_row import Rows
 from laminar.train.schedules import learning_rate
 from laminar.train.snapshot import buffers_of, trainable
 
@@ -108,12 +109,10 @@ class Trainer:
         except LaminarError:
             raise
         except Exception as error:
-            place, what = raised_at(error), f"{type(error).__name__}: {str(error).strip() or 'no message'}"
-            raise LaminarError(
-                "L606",
-                f"the model failed at batch {batch} of epoch {epoch} (counted from 0){place and ', ' + place}: {what}",
-                hint="correct the model's forward(); --debug shows the whole traceback",
-            ) from error
+            recipe, samples = self.job.recipe, len(self.job.data.train)
+            rows = Rows(len(targets), min(recipe.batch, samples - batch * recipe.batch), samples)
+            when = f"at batch {batch} of epoch {epoch} (counted from 0)"
+            raise model_failed(error, when, recipe, rows, self.plan.how.workers)[1] from error
         self.tally.add(outputs, targets, value)
         return float(value)
 
