@@ -368,6 +368,13 @@ def test_numbers_behind_the_window_count_as_seen() -> None:
     assert seen.next == WINDOW + 3
 
 
+def test_a_gap_is_given_up_by_how_many_came_beyond_it_and_not_by_how_far_they_are() -> None:
+    seen = Seen()
+    assert seen.add(5000) and seen.add(0) and seen.floor == 0
+    assert all(seen.add(number) for number in range(10_000, 10_000 + WINDOW - 1)) and seen.add(1)
+    assert seen.add(20_000) and not seen.add(2) and seen.floor == 5000  # one more than is remembered: the lowest of them is the floor
+
+
 @settings(derandomize=True, max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 30)))
 def test_numbers_are_seen_once(numbers: list[int]) -> None:
