@@ -26,7 +26,7 @@ class Step(NamedTuple):
 
     loss: float  # the sum over the members
     wish: int  # member 0's
-    sent: int  # bytes of gradients that went from member to member, of all together
+    sent: int  # bytes that went from member to member, of all together; over a network all that went over it, in memory packets alone
     busy: Sequence[float] = ()  # by rank, where all told it
 
 

@@ -6,7 +6,8 @@ In the shared memory of one machine: layout.py (what lies where), parts.py (who 
 a gradient, each sums and applies a part of it), shared_team.py (the rest of what a team needs), standing.py with crowding.py and
 own_state.py (members that take the rows of others while these have no core, and when they may not).
 Over torch.distributed, as between machines: process_group.py (collectives that break and never hang), buckets.py with
-bucket_sizes.py (gradients on their way while others are computed), group_team.py (a step, and the rest).
+bucket_sizes.py (gradients on their way while others are computed), group_team.py (a step, and the rest), sent_bytes.py (what of it
+goes over the wire).
 Over both: small_gradients.py (compression, and what it keeps back).
 
 Not here: the loop itself (train/loop.py), what a team is (train/team.py), processes (../crew.py), compressors (../compress).

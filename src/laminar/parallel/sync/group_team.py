@@ -17,8 +17,10 @@ from torch import Tensor, nn
 from laminar.core.errors import LaminarError
 from laminar.parallel import buffer_row
 from laminar.parallel.compress.packet import Packet
+from laminar.parallel.sync.bucket_sizes import dealt
 from laminar.parallel.sync.buckets import Buckets
 from laminar.parallel.sync.process_group import Group
+from laminar.parallel.sync.sent_bytes import of_step
 from laminar.parallel.sync.small_gradients import SmallGradients, rule_behind
 from laminar.parallel.waited import WAITED
 from laminar.train.optimizers import Optimizer
@@ -86,7 +88,9 @@ class GroupOptimizer:
         self._clip = rule.clip
         self._optimizer = Optimizer(rule, self.params)
         self.buckets = Buckets(self.params, group.start_sum) if self._small is None else None
-        self.dense_bytes: int | None = group.size * sum(p.nbytes for p in self._list)
+        sizes = [p.nbytes for p in self._list]
+        self._dense = [sum(sizes[i] for i in bucket) for bucket in dealt(sizes)]
+        self.dense_bytes: int | None = of_step(group.size, told=HEAD + group.size + len(sizes), sums=self._dense)
         self._astray: list[int] = []
         for parameter in self._list:
             group.from_first(parameter.data)
@@ -100,14 +104,15 @@ class GroupOptimizer:
         grads = [p.grad for p in self._list]
         times = [] if busy is None else [busy if member == rank else 0.0 for member in range(size)]
         told = [loss, wish if not rank else NOTHING, *([0.0] * size), *(float(g is not None) for g in grads), *times]
+        self.dense_bytes = sent = of_step(size, told=len(told), sums=self._dense)
         if self.buckets is not None:
             heard = self._sum(self.buckets, grads, told)
             self._astray = [member for member, wrong in enumerate(heard[HEAD : HEAD + size]) if wrong]
-            sums, sent = self.buckets.views, self.dense_bytes or 0
+            sums = self.buckets.views
         else:
             assert self._small is not None
-            heard = self._compressed(self._small, grads, told, epoch)
-            sums, sent = self._small.result, int(sum(heard[HEAD : HEAD + size]))
+            heard, sent = self._compressed(self._small, grads, told, epoch)
+            sums = self._small.result
         behind = HEAD + size + len(grads)
         for p, have, total in zip(self._list, heard[HEAD + size : behind], sums, strict=True):
             # nobody has a gradient of it, and nothing was kept back: it is left alone, as one process leaves it
@@ -130,18 +135,27 @@ class GroupOptimizer:
         sending.wait()
         return heard.tolist()
 
-    def _compressed(self, small: SmallGradients, grads: Sequence[Tensor | None], told: list[float], epoch: float) -> list[float]:
-        own = HEAD + self._group.rank
+    def _compressed(
+        self, small: SmallGradients, grads: Sequence[Tensor | None], told: list[float], epoch: float
+    ) -> tuple[list[float], int]:
+        """What all have told, and the bytes that all have sent for the step."""
+        rank, size = self._group.rank, self._group.size
         if small.by_sums:
-            told[own] = small.exchange(grads, self._group.add_up)
-            return self._heard(told)
+            given: list[int] = []
+
+            def add_up(tensor: Tensor) -> None:
+                given.append(tensor.nbytes)
+                self._group.add_up(tensor)
+
+            small.exchange(grads, add_up)
+            return self._heard(told), of_step(size, told=len(told), sums=given)
         packet = small.encode(grads, epoch)
-        told[own] = packet.nbytes
+        told[HEAD + rank] = packet.nbytes
         heard = self._heard(told)
-        sizes = [int(size) for size in heard[HEAD : HEAD + self._group.size]]
+        sizes = [int(length) for length in heard[HEAD : HEAD + size]]
         found = self._group.all_gather(padded(packet, max(sizes)))
-        small.decode([one.numpy().data[:size] for one, size in zip(found, sizes, strict=True)])
-        return heard
+        small.decode([one.numpy().data[:length] for one, length in zip(found, sizes, strict=True)])
+        return heard, of_step(size, told=len(told), packet=max(sizes))
 
     def _heard(self, told: Sequence[float]) -> list[float]:
         heard = torch.tensor(told, dtype=torch.float64)

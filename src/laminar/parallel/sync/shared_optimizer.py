@@ -130,7 +130,7 @@ class SharedOptimizer:
         return made
 
     def _write(self, rank: int, grads: Sequence[Tensor | None], epoch: float, *, some: bool) -> int:
-        """Where the others read it; the bytes that would have to be sent for that, if this were another machine. `some`: not all."""
+        """Where the others read it; the bytes of what compression leaves to be sent, once. `some`: not all."""
         sent = 0
         if self._small is not None:
             sent = self._compress(self._small, grads, epoch)
