@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from laminar.parallel.sync.bucket_sizes import dealt
+from laminar.parallel.sync.sent_bytes import DOUBLE, of_step
 from laminar.plan.facts import Exchange, Packing
 from laminar.plan.known import Known
 from laminar.plan.passes import Passes
@@ -16,8 +17,7 @@ from laminar.plan.team_memory import FLOAT, opened
 from laminar.train.compression import NoCompression
 from laminar.train.strategies import Sync
 
-TOLD: Final = 2  # numbers that are summed up at every step beside one for each member and each tensor (parallel/sync/group_team.py) …
-DOUBLE: Final = 8  # … and the bytes of one
+TOLD: Final = 2  # numbers that are summed up at every step beside one for each member and each tensor (parallel/sync/group_team.py)
 PACKED: Final = 1 << 30  # as a part of a worker's backward pass: behind all others
 ROOMS: Final = 3  # rows of all gradients that packing needs: what goes in, what comes out, and what was kept back
 
@@ -86,27 +86,34 @@ def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int)
             # the part that computing must make room for, and the part that only the links are busy with
             tasks.append(Task((3, piece), seconds * (1 - hidden), places.resources(everyone), ends, "exchange", "add up gradients"))
         tasks += [_step(places, worker, job.step(size), tuple((3, piece) for piece in range(pieces))) for worker in everyone]
-        return Step(tasks, standing, size * workers, names=places.names())
+        sent = of_step(workers, told=_told(workers, len(tensors)), sums=buckets)
+        return Step(tasks, standing, sent, names=places.names())
     packing = known.packing(how.compression)
     for worker in everyone:
         seconds = packing.encode * places.slow(worker)
         tasks.append(Task((2, worker, PACKED), seconds, (places.core(worker),), (passes.last(worker),), "pack", "pack"))
         standing[worker] += ROOMS * size + workers * packing.bytes
-    seconds = sum(places.exchange(one, everyone, how.link) for one in packet_exchanges(packing, workers, max(1, len(job.tensors))))
+    seconds = sum(places.exchange(one, everyone, how.link) for one in packet_exchanges(packing, workers, len(tensors)))
     ends = tuple((2, worker, PACKED) for worker in everyone)
     tasks.append(Task((3, 0), seconds, places.resources(everyone), ends, "exchange", "exchange packets"))
     for worker in everyone:
         seconds = workers * packing.decode * places.slow(worker)
         tasks.append(Task((3, 1, worker), seconds, (places.core(worker),), ((3, 0),), "pack", "unpack those of all"))
         tasks.append(_step(places, worker, job.step(size), ((3, 1, worker),)))
-    return Step(tasks, standing, packing.bytes * workers, names=places.names())
+    packet = 0 if packing.sums else packing.bytes
+    over_wire = of_step(workers, told=_told(workers, len(tensors)), sums=packing.sums, packet=packet)
+    return Step(tasks, standing, packing.bytes * workers if in_memory else over_wire, names=places.names())
 
 
 def packet_exchanges(packing: Packing, workers: int, tensors: int) -> list[Exchange]:
     """Of a step, in the order in which the executor makes them: each begins when the one before is done."""
-    told = DOUBLE * (TOLD + workers + tensors)
+    told = DOUBLE * _told(workers, tensors)
     packets = [] if packing.sums else [Exchange("gather", "*", packing.bytes)]
     return [*(Exchange("sum", "*", some) for some in (*packing.sums, told)), *packets]
+
+
+def _told(workers: int, tensors: int) -> int:
+    return TOLD + workers + tensors
 
 
 def _step(places: Places, worker: int, seconds: float, after: tuple[Key, ...]) -> Task:

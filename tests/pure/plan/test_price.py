@@ -10,6 +10,7 @@ import pytest
 
 from laminar.core.figures import more_than
 from laminar.grid.pricing.price import grid_price
+from laminar.parallel.sync.sent_bytes import of_step
 from laminar.plan.correction import Correction
 from laminar.plan.explain import conclusion
 from laminar.plan.facts import Exchange, StagesCost
@@ -182,7 +183,27 @@ def test_everybody_unpacks_the_packets_of_all() -> None:
     packing = calm.packing(Sync(compress="int8").compression)
     assert two == pytest.approx(packing.encode + 2 * packing.decode) and four == pytest.approx(packing.encode + 4 * packing.decode)
     plain, packed = (priced(Sync(workers=2, link="gloo", compress=small), calm, far(2)) for small in ("none", "int8"))
-    assert packed.memory_bytes > plain.memory_bytes and packed.bytes_per_step == 2 * packing.bytes
+    assert packed.memory_bytes > plain.memory_bytes
+
+
+def test_bytes_of_sync_are_those_that_a_build_counts() -> None:
+    """Over the network all that goes over it, by all workers, for N - 1 others: so small gradients gain less, the more workers there are.
+    In shared memory packets, once each."""
+    known = MadeUp(job_facts={"tensors": (1 << 19, 1 << 18, 1 << 19)})
+    buckets, packing = [3 << 18, 1 << 19], known.packing(Sync(compress="int8").compression)
+    for workers in (2, 4):
+        dense, packed = (
+            priced(Sync(workers=workers, link="gloo", compress=small), known, far(workers)).bytes_per_step for small in ("none", "int8")
+        )
+        told = 2 + workers + 3
+        assert dense == of_step(workers, told=told, sums=buckets) == pytest.approx(2 * (workers - 1) * sum(buckets), rel=0.01)
+        assert packed == of_step(workers, told=told, packet=packing.bytes)
+        assert packed == pytest.approx(workers * (workers - 1) * packing.bytes, rel=0.05)
+    low_rank = known.packing(Sync(compress="powersgd").compression)
+    sent = priced(Sync(workers=2, link="gloo", compress="powersgd"), known, far(2)).bytes_per_step
+    assert sent == of_step(2, told=7, sums=low_rank.sums)
+    near = [priced(Sync(workers=2, compress=small), known).bytes_per_step for small in ("none", "int8")]
+    assert near == [0, 2 * packing.bytes]
 
 
 def test_low_rank_waits_for_one_sum_after_the_other() -> None:

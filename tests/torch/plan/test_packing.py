@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from laminar.parallel.sync.group_team import GroupOptimizer
+from laminar.parallel.sync.sent_bytes import of_step
 from laminar.plan.price_sync import packet_exchanges
 from laminar.train.compression import Kind, compression
 from laminar.train.recipe import Recipe
@@ -50,12 +51,14 @@ def test_a_plan_has_the_exchanges_that_the_executor_makes(tmp_path: Path, small:
     optimizer = GroupOptimizer(recipe, params, group)
     for parameter in params.values():
         parameter.grad = torch.randn_like(parameter) * 1e-3
-    optimizer.step(0.1, epoch=90.0)
+    sent = optimizer.step(0.1, epoch=90.0).sent
     packing = profile(job).packing(compression(small))
     priced = [(one.kind, one.bytes) for one in packet_exchanges(packing, 2, len(params))]
     assert [kind for kind, _ in priced] == [kind for kind, _ in group.made]
     for (_, predicted), (_, real) in zip(priced, group.made, strict=True):
         assert predicted == pytest.approx(real, rel=0.1)  # sparse ones choose by a threshold
+    packet = 0 if packing.sums else packing.bytes
+    assert of_step(2, told=2 + 2 + len(params), sums=packing.sums, packet=packet) == pytest.approx(sent, rel=0.1)
     assert packing.encode > 0 and (packing.decode > 0) == (small != "powersgd")
 
 
