@@ -29,6 +29,7 @@ train = {{ {train} }}
 MODELS = {
     "mlp": ("laminar:mlp", "{ hidden = [128] }"),
     "cnn": ("laminar:convnet", "{ channels = [16, 32], norm = false }"),
+    "cnn-wide": ("laminar:convnet", "{ channels = [16, 32], hidden = [256], norm = false }"),  # 1.6 MB
 }
 
 
