@@ -80,6 +80,18 @@ def test_members_of_sync_do_not_put_the_decay_of_what_has_no_gradient_into_their
     assert small.result[0].tolist() == [1.5] * 4 and small.result[1].tolist() == [0.0] * 4
 
 
+@pytest.mark.parametrize("rows", [[True, False], [False, False]])
+def test_a_member_without_rows_does_its_share_of_the_decay(rows: list[bool]) -> None:
+    """Or the mean of all would be too small. In a step in which nobody has a gradient momentum goes on, and decay with it."""
+    small = Dgc(sparsity=0.0, warmup_epochs=0, values="float32")
+    recipe = Recipe(epochs=1, optimizer="sgd", weight_decay=0.5, strategy=Sync(workers=2, compress=small))
+    members = [SmallGradients(recipe, {"w": torch.ones(4)}, 2) for _ in range(2)]
+    for have in ([True, True], rows):
+        packets = [member.encode([torch.ones(4) / 2 if one else None], 9.0) for member, one in zip(members, have, strict=True)]
+        members[0].decode(packets)
+        assert members[0].result[0].tolist() == [0.5 + sum(have) / 2] * 4
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adagrad", "lars", "lamb"])
 def test_a_row_is_stepped_as_its_tensors_would_be_and_goes_on_after_a_restart(optimizer: Any) -> None:
     shapes = {"a": (3, 2), "b": (4,), "c": (2, 2)}

@@ -335,6 +335,18 @@ def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(tmp_path: Pa
     assert [told["epoch"] for one in parted for told in one.told if "epoch" in told and "at" in told][-1] == 2
 
 
+@pytest.mark.parametrize("every", [4, "end"])
+def test_batch_statistics_go_on_within_a_task_that_was_interrupted(tmp_path: Path, every: Any) -> None:
+    recipe = {"model": Turned, "strategy": Averaging(workers=2, every=every)}
+    whole = apart(tmp_path / "whole", **recipe)
+    parted = [
+        train_apart(tmp_path / "parted", lambda: job(tmp_path / "parted", **recipe), attempt=attempt, stop_after=stop)
+        for attempt, stop in [(1, 11), (2, 9), (3, None)]
+    ]
+    assert furthest(parted[2].weights, whole.weights) < 1e-6
+    assert whole.weights["norm.num_batches_tracked"] == 18  # of each worker; whoever leaves first does not take its own along
+
+
 @pytest.mark.parametrize(
     ("how", "recipe"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from laminar.core.clock import FakeClock
 from laminar.data.dataset import Dataset, Split
 from laminar.parallel.apart.decisions import INTERRUPTED
 from laminar.parallel.apart.judge import Judgement
@@ -391,10 +394,34 @@ def test_the_end_counts_workers_that_took_part_not_those_that_are_there(tmp_path
 def test_epochs_that_end_together_have_the_rate_of_both(tmp_path: Path) -> None:
     told, rates = nothing_told(tmp_path, Downpour(workers=2)), []
     told.history = SimpleNamespace(epoch=lambda **event: rates.append(event["samples_per_second"]))  # type: ignore[assignment]
-    for epoch, seconds in enumerate((2.0, 1e-6, 1.0)):
-        told.epoch(Judgement(epoch, epoch, {}, {"loss": 1.0}, "", "", False, {}, 0.0), seconds)
+    told.trains_from(5.0)
+    for epoch, at in enumerate((7.0, 7.0 + 1e-6, 8.0 + 1e-6)):
+        told.epoch(Judgement(epoch, epoch, {}, {"loss": 1.0}, "", "", False, {}, at), at)
     samples = told.plan.samples
     assert rates == pytest.approx([samples / 2, samples, samples], rel=1e-3)
+
+
+def test_an_epoch_that_was_interrupted_takes_the_time_of_both_parts(tmp_path: Path) -> None:
+    told, history = nothing_told(tmp_path, Downpour(workers=2)), []
+    tell = SimpleNamespace(epoch=lambda **event: history.append(event["seconds"]), flush=lambda: 0)
+    clock = FakeClock(10.0)
+    told.history, told.job = tell, dataclasses.replace(told.job, clock=clock)  # type: ignore[assignment]
+    told.save()
+    assert json.loads(told.path.read_bytes())["epoch_seconds"] == 0.0  # nobody trains yet
+    told.trains_from(clock.monotonic())
+    clock.advance(3.0)
+    told.save()
+    again = Told(told.job, told.plan, told.path.parent)
+    again.history = tell  # type: ignore[assignment]
+    assert again.load()
+    clock.advance(100.0)
+    again.save()
+    again.trains_from(clock.monotonic())
+    clock.advance(1.0)
+    again.epoch(Judgement(0, 0, {}, {"loss": 1.0}, "", "", False, {}, clock.monotonic()), clock.monotonic())
+    clock.advance(2.0)
+    again.epoch(Judgement(1, 1, {}, {"loss": 1.0}, "", "", False, {}, clock.monotonic()), clock.monotonic())
+    assert history == [4.0, 2.0]
 
 
 def test_a_server_that_only_holds_parameters_drops_nobody(tmp_path: Path) -> None:
@@ -496,6 +523,25 @@ def test_work_is_not_asked_for_where_it_is_given_out(make: Make) -> None:
 
 
 # Buffers, and tensors without gradients
+
+
+def test_when_it_is_over_buffers_are_the_mean_of_all_whoever_leaves_first(make: Make) -> None:
+    bench = make(Quorum(workers=2, quorum=1.0), buffers=1)
+    a, b = bench.peer("0"), bench.peer("1")
+    one, two = rounds(a, b)
+    a.answer(one, 1, 0, 0, 0, buffers=_doubles(1.0))
+    b.answer(two, 1, 0, 0, 0, buffers=_doubles(3.0))
+    bench.chief(Chief(stop="target reached"))
+    for peer in (b, a):
+        peer.leave()
+        bench.chief()
+        assert bench.buffers == [2.0]
+    bench.server.save()
+    bench.crash()
+    bench.restart()
+    bench.turn(1000.0)  # nobody comes back
+    bench.chief()
+    assert bench.buffers == [2.0]
 
 
 def test_buffers_are_the_mean_of_those_who_are_there(make: Make) -> None:

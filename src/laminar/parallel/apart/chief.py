@@ -119,7 +119,6 @@ class _Chief:
         self.stopping = ""  # why it is over
         self.over = False  # nobody is needed any more
         self.ctrl_c = CtrlC(crew, len(plan.shards), self.how.timeout, self.now, meanwhile=self._meanwhile)
-        self.tick = self.now()  # when the epoch began
 
     def close(self) -> None:
         if self.desk is not None:
@@ -243,7 +242,7 @@ class _Chief:
                 told.save()
             case {"joined": worker, "at": at}:
                 if not self.watch.first_hello:
-                    self.tick = min(self.now(), at)  # opening the data is no training
+                    told.trains_from(min(self.now(), at))  # opening the data is no training
                 ours = next((member for member in self.crew.workers if member.rank == worker["rank"]), None)
                 if ours is None:
                     self.guests.add(str(worker["rank"]))
@@ -348,12 +347,11 @@ class _Chief:
         told = self.told
         if wrong := told.finite(found):
             raise LaminarError("L601", f"{wrong} after epoch {found.epoch}", hint=f"lower lr in train (it is {self.job.recipe.rate:g})")
-        told.epoch(found, max(0.0, found.at - self.tick))
+        # Where rounds wait for the test, it is in no epoch.
+        told.epoch(found, found.at if isinstance(self.how, Downpour) or self._goes_on else self.now())
         if not self.stopping:
             self.stopping = told.reason_to_stop()
         self.unsaid.update(range(len(self.plan.shards)) if self.stopping and not found.done else [0])
-        # Where rounds wait for the test, it is in no epoch.
-        self.tick = found.at if isinstance(self.how, Downpour) or self._goes_on else self.now()
         told.save()
 
     @property

@@ -85,7 +85,8 @@ class Decisions:
     def without(self, worker: str) -> None:
         """It is gone, and not waited for."""
         self.lives.pop(worker, None)
-        self.numbers.lose_buffers(worker)
+        if not self.finished:  # at the end all leave, one after the other, and the layer is to have the mean of all
+            self.numbers.lose_buffers(worker)
         if self.units is not None:
             self._epochs_done(self.units.lose(worker))
         self._on(Left(worker, self.clock.monotonic()))
@@ -96,7 +97,7 @@ class Decisions:
         self.numbers.check(name, packet)
         if self.rounds is not None and said.round is not None and said.round > self.round:
             return TO_COME  # this server went back to its snapshot. Not remembered: the round comes again, and its answer by this number
-        self._fate, known = "", name in self.pushes
+        self._fate, known, before = "", name in self.pushes, self.round
         self.pushes.setdefault(name, Pushed(said.batches, said.loss, said.idle))
         base = min(said.base, self.aggregator.version)  # a server that went back to its snapshot is behind its workers
         self.report.tally(said.epoch, said.tally)  # first: with this push the epoch may be over, and told
@@ -104,6 +105,8 @@ class Decisions:
         self._on(Gradient(worker, said.sequence, base, name, now, round=said.round, work=said.work), (name, packet))
         if not self._fate:
             self.numbers.take_buffers(worker, buffers)
+            if self.round != before:  # it was the last answer to the round before, and this one begins with what it has brought
+                self.numbers.opening = self.numbers.mean_buffers()
         else:
             self.report.tally(said.epoch, {what: -value for what, value in said.tally.items()})
             if not known:
@@ -212,6 +215,7 @@ class Decisions:
             return
         workers = sorted(self.aggregator.awaited, key=lambda name: (len(name), name))
         self.round, self.tasks = action.round, self.rounds.open(action.round, workers)
+        self.numbers.opening = self.numbers.mean_buffers()
         now, number = self.clock.monotonic(), action.round
         for worker in workers:
             if worker in self.tasks:

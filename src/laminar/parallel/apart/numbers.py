@@ -160,6 +160,7 @@ class Numbers:
         self.held: dict[str, bytes] = {}
         self.buffer_count = buffers
         self.buffers: dict[str, Tensor] = {}  # float64, flat, by worker
+        self.opening: Tensor | None = None  # their mean when the round was opened: whoever begins it later begins with the same
         self.lr = 0.0  # of the last step
 
     def check(self, payload: str, packet: memoryview) -> None:
@@ -226,6 +227,7 @@ class Numbers:
     def state(self) -> dict[str, Tensor]:
         found = {**self._rows(), **{f"step/{name}": tensor for name, tensor in self._step.state().items()}}
         found |= {f"held/{name}": torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy()) for name, data in self.held.items()}
+        found |= {} if self.opening is None else {"opening": self.opening}
         return found | {f"buffers/{worker}": tensor for worker, tensor in self.buffers.items()}
 
     def _rows(self) -> dict[str, Tensor]:
@@ -235,4 +237,5 @@ class Numbers:
         restore("the server's shard", self._rows(), {name: saved[name] for name in ("row", "mean") if name in saved})
         self._step.load(under(saved, "step/"))
         self.held = {name: tensor.numpy().tobytes() for name, tensor in under(saved, "held/").items()}
+        self.opening = saved.get("opening")
         self.buffers = {name: tensor.clone() for name, tensor in under(saved, "buffers/").items()}

@@ -45,6 +45,8 @@ class Told:
         self.history: History | None = None
         self._last = 0, 0.0  # samples and seconds that the last epoch's rate was told of
         self.began = self.tick = job.clock.monotonic()
+        self._epoch_began: float | None = None  # None: nobody trains yet
+        self._epoch_before = 0.0  # seconds of it in an earlier build
         self.before = 0.0
         self._rates = (self.tick, 0)
         self._rate = job.recipe.rate  # of the newest step
@@ -66,6 +68,7 @@ class Told:
                 self.attempt = Attempt(training=before.training, number=before.number + 1)
                 self.next = found["next"]
                 self.before = self.at.seconds
+                self._epoch_before = float(found.get("epoch_seconds", 0.0))
                 return True
         return False
 
@@ -82,6 +85,7 @@ class Told:
             "events": self.events,
             "attempt": msgspec.to_builtins(self.attempt),
             "next": self.next,
+            "epoch_seconds": self._epoch_seconds(self.job.clock.monotonic()),
         }
         atomic.write_bytes(self.path, json.dumps(record).encode())
 
@@ -136,10 +140,19 @@ class Told:
         epoch = min(step // self.plan.batches, last)
         self.history.listen(step=step, steps=self.plan.steps, epoch=epoch, epochs=self.job.recipe.epochs, loss=loss, lr=lr, team=shown)
 
-    def epoch(self, found: Judgement, seconds: float) -> None:
-        """An epoch was tested."""
+    def trains_from(self, now: float) -> None:
+        """The epoch begins, or goes on."""
+        self._epoch_began = now - self._epoch_before
+
+    def _epoch_seconds(self, now: float) -> float:
+        return self._epoch_before if self._epoch_began is None else max(0.0, now - self._epoch_began)
+
+    def epoch(self, found: Judgement, next_from: float) -> None:
+        """An epoch was tested. `next_from`: when the next one began."""
         assert self.history is not None
-        at = self.at
+        at, seconds = self.at, self._epoch_seconds(found.at)
+        self._epoch_before = 0.0
+        self.trains_from(next_from)
         at.metrics, at.epoch = found.metrics, found.epoch + 1
         at.step = max(at.step, found.step)
         samples = self.plan.samples * (found.epoch - self.judged)

@@ -271,7 +271,8 @@ class Server:
             elif decisions.units is not None:
                 self.hub.send(caller, Unit(task=task))
             else:
-                buffers, version = self._buffers(), decisions.aggregator.version
+                opening, version = decisions.numbers.opening, decisions.aggregator.version
+                buffers = [] if opening is None else [opening.numpy().data]
                 self.hub.send(caller, Round(task=task, version=version, buffers=bool(buffers)), self._row(), *buffers)
             caller.heard = self.clock.monotonic()  # it had nothing to say while it waited
             del self.waiting[worker]

@@ -139,15 +139,6 @@ class Trainer:
         """Of the last batch, for each tensor of the shard; None where it has none."""
         return [p.grad.to_dense() if p.grad is not None and p.grad.is_sparse else p.grad for p in self._params[shard]]
 
-    def weights(self, shard: int, idle: Sequence[int]) -> Tensor:
-        """The row as weight decay is to see it: zeros for tensors without a gradient."""
-        if not idle:
-            return self.rows[shard]
-        row = self.rows[shard].clone()
-        for i in idle:
-            self.layouts[shard].parts[i].of(row).zero_()
-        return row
-
     def pieces(self, shard: int, row: Tensor) -> list[Tensor]:
         """The tensors of a shard in a row that has room for them."""
         return [part.of(row) for part in self.layouts[shard].parts]

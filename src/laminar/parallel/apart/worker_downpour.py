@@ -18,6 +18,7 @@ from laminar.parallel.apart.plan import plain_sgd
 from laminar.parallel.apart.trainer import Trainer
 from laminar.parallel.apart.unpushed import Gradients, Steps, Unpushed
 from laminar.parallel.apart.work import Task
+from laminar.parallel.compress.local_clip import Decaying
 from laminar.parallel.restore import under
 from laminar.train.strategies import Downpour
 
@@ -32,6 +33,7 @@ class DownpourWorker:
         self.how = plan.how
         self.compressors = [plan.compressor(shard) for shard in range(len(lines))]
         self.local_clip = plan.local_clip()
+        self.decaying = [Decaying(layout) for layout in trainer.layouts]
         distances = plan.pushes_distances
         self.in_packets = self.compressors[0].takes_momentum and not distances
         rule = plain_sgd(recipe) if self.in_packets else recipe
@@ -127,7 +129,10 @@ class DownpourWorker:
             bases.append(line.base)
             unpushed.take(line)  # steps that it has must not be made again
         found = [unpushed.give() for unpushed in self.unpushed]
-        weights = [trainer.weights(shard, unpushed.idle) for shard, unpushed in enumerate(self.unpushed)] if self.in_packets else None
+        weights = None
+        if self.in_packets:
+            each = zip(self.decaying, trainer.rows, self.unpushed, strict=True)
+            weights = [decaying.weights(row, unpushed.idle) for decaying, row, unpushed in each]
         if self.local_clip is not None:
             self.local_clip(found, weights)
         for shard, line in enumerate(self.lines):

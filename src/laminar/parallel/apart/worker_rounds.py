@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 
 from laminar.core.clock import Clock
+from laminar.parallel import buffer_row
 from laminar.parallel.apart.calls import ALIVE_SECONDS, LEFT, Server
 from laminar.parallel.apart.messages import Finished, Push, Round
 from laminar.parallel.apart.numbers import OptimizerStep
 from laminar.parallel.apart.own_state import OwnState, Saved
 from laminar.parallel.apart.trainer import Trainer
 from laminar.parallel.apart.work import Task
+from laminar.parallel.compress.local_clip import Decaying
 from laminar.parallel.restore import under
 from laminar.train.strategies import Averaging
 
@@ -33,6 +35,7 @@ class RoundsWorker:
         plan, recipe = trainer.plan, trainer.job.recipe
         self.averaging = isinstance(plan.how, Averaging)
         self.compressor = plan.compressor(0)
+        self.decaying = Decaying(trainer.layouts[0])
         self.inner: OptimizerStep | None = None
         if self.averaging:
             self.inner = OptimizerStep(recipe, trainer.rows[0], trainer.layouts[0], clip=None, by_tensor=True)
@@ -100,6 +103,7 @@ class RoundsWorker:
         if (saved := self.saved) is not None and saved.task == task and saved.start == start:  # it was interrupted within this very task
             self._restore(saved)
             row.copy_(saved.tensors["row"])
+            buffer_row.put_back(trainer.buffers, saved.tensors["buffers"])
             epoch, batch, samples, batches, total, seconds = (saved.state[name] for name in PLACE)
             trainer.tally.load(saved.state["tally"])
         self.saved = None
@@ -114,7 +118,8 @@ class RoundsWorker:
             now, leave = self.clock.monotonic(), self.leave()
             if leave or now - self.kept_at >= trainer.job.recipe.checkpoint_seconds:
                 place = dict(zip(PLACE, (epoch, batch + 1, samples, batches, total, now - began), strict=True))
-                self.own.save(self._tensors() | {"row": row}, {**place, "tally": trainer.tally.state()}, task=task, start=start)
+                halfway = {"row": row, "buffers": buffer_row.row_of(trainer.buffers)}
+                self.own.save(self._tensors() | halfway, {**place, "tally": trainer.tally.state()}, task=task, start=start)
                 self.kept_at = self.clock.monotonic()
             if leave:
                 return False
@@ -153,7 +158,7 @@ class RoundsWorker:
     def _push(
         self, said: Round, value: Tensor, idle: list[int], samples: int, batches: int, loss: float, progress: float, seconds: float
     ) -> None:
-        weights = self.trainer.weights(0, idle) if self.compressor.takes_momentum else None
+        weights = self.decaying.weights(self.trainer.rows[0], idle) if self.compressor.takes_momentum else None
         packet = self.compressor.encode(value, epoch_progress=progress, weights=weights)
         push = Push(
             sequence=said.task.number,

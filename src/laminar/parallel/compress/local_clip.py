@@ -7,12 +7,13 @@ over all of them: what is learnt must not depend on how many servers there are.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import final
 
 from torch import Tensor
 
 from laminar.parallel.compress import checks
+from laminar.parallel.compress.layout import Layout
 from laminar.train.compression import Dgc
 
 
@@ -35,3 +36,27 @@ class LocalClip:
             if norm > self.limit:
                 for grad in grads:
                     grad.mul_(self.limit / norm)
+
+
+@final
+class Decaying:
+    """Which tensors decay: those that have had a gradient at this worker. One that never had is left alone, as one process leaves it.
+
+    In a step without one the others decay all the same: their momentum moves them on, too, and a worker that has no rows of a batch, or
+    none that go through a tensor, cannot know that others have some. If it left out its share, the mean of all would decay too little.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._parts = layout.parts
+        self._never = set(range(len(layout.parts)))
+
+    def weights(self, row: Tensor, idle: Collection[int]) -> Tensor:
+        """The row of parameters, with zeros where nothing is to decay. `idle`: tensors without a gradient now, by number."""
+        if self._never:
+            self._never &= set(idle)
+        if not self._never:
+            return row
+        row = row.clone()
+        for i in self._never:
+            self._parts[i].of(row).zero_()
+        return row

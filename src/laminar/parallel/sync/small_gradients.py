@@ -17,6 +17,7 @@ from torch import Tensor
 
 from laminar.core.errors import LaminarError
 from laminar.parallel.compress.layout import Layout
+from laminar.parallel.compress.local_clip import Decaying
 from laminar.parallel.compress.make import make_compressor
 from laminar.parallel.compress.packet import BadPacket, Buffer, Packet
 from laminar.parallel.compress.powersgd import LowRank
@@ -50,6 +51,7 @@ class SmallGradients:
             seed=recipe.seed,
         )
         self._size = size
+        self._decaying = Decaying(self.layout)
         self._params = list(params.values())
         self._flat, self._own = self._room()
         self._sum, self.result = self._room()  # what came of an exchange, by parameter
@@ -75,9 +77,7 @@ class SmallGradients:
         if self._weights is not None:
             weights, own = self._weights
             torch._foreach_copy_(own, self._params)
-            for one, grad in zip(own, grads, strict=True):
-                if grad is None:  # what has no gradient does not decay either
-                    one.zero_()
+            weights = self._decaying.weights(weights, [i for i, grad in enumerate(grads) if grad is None])
         return self._compressor.encode(self._flat, epoch_progress=epoch, weights=weights)
 
     def decode(self, packets: Sequence[Packet | Buffer]) -> None:
