@@ -27,6 +27,7 @@ from laminar.core.errors import LaminarError
 from laminar.train.lamb import lamb
 from laminar.train.lars import Norms, lars, norms_alone
 from laminar.train.recipe import Recipe
+from laminar.train.strides import in_order_of, is_dense
 
 _SLOTS: Final = {
     "sgd": ("momentum",),
@@ -52,13 +53,19 @@ class Optimizer:
         self.slots = new_state(recipe, self._list)
         self._state = list(self.slots.values())
         self._update = update_rule(recipe, self._list, norms)
+        # Only of these a gradient can have other strides, and only when it was not autograd that put it there. Ordinary models have none.
+        self._permuted = [i for i, p in enumerate(self._list) if not p.is_contiguous()]
 
     def gradients(self) -> list[Tensor]:
         return [p.grad for p in self._list if p.grad is not None]
 
     @torch.no_grad()
     def step(self, lr: float) -> None:
-        update_those(self._update, self._list, [p.grad for p in self._list], self._state, lr)
+        grads = [p.grad for p in self._list]
+        for i in self._permuted:
+            if (grad := grads[i]) is not None:
+                grads[i] = in_order_of(self._list[i], grad)
+        update_those(self._update, self._list, grads, self._state, lr)
 
     def zero_grad(self) -> None:
         for p in self._list:
@@ -114,7 +121,9 @@ def new_state(recipe: Recipe, params: Sequence[Tensor]) -> dict[str, list[Tensor
 def update_rule(recipe: Recipe, params: Sequence[Tensor], norms: Norms = norms_alone) -> Update:
     """The rule for `params`, or some of them, with everything bound that does not change from step to step. `norms`: of whole tensors, for
     rules that go by them."""
-    fused = all(p.is_floating_point() and p.layout == torch.strided for p in params)
+    # The fused kernels take no notice of strides. A view with gaps stays one, as somebody may look at the same memory: it is left to the
+    # others, which are slower and right.
+    fused = all(p.is_floating_point() and p.layout == torch.strided and is_dense(p) for p in params)
     settings = recipe.settings()
     fixed: dict[str, Any] = {
         "fused": fused,

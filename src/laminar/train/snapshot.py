@@ -21,6 +21,7 @@ from laminar.train.dtype import LossScale
 from laminar.train.job import Job
 from laminar.train.metrics import Tally
 from laminar.train.optimizers import Optimizer
+from laminar.train.strides import refuse_shared_places
 from laminar.train.team import TeamOptimizer
 from laminar.train.tensor_file import Later, in_order
 
@@ -158,12 +159,13 @@ def belongs(saved: Checkpoint, job: Job) -> bool:
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
-    """L603 if there is none."""
+    """L603 if there is none, L606 for one that nothing can train."""
     found = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     if not found:
         total = sum(1 for _ in model.parameters())
         what = f"all {total} parameters of the model are frozen" if total else "the model has no parameters"
         raise LaminarError("L603", f"there is nothing to train: {what}", hint="take a module out of freeze, or replace one")
+    refuse_shared_places(found)
     return found
 
 

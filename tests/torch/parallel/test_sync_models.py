@@ -136,3 +136,55 @@ def test_a_member_with_one_row_of_a_batch_says_why_batch_statistics_fail(link: s
     assert caught.value.code == "L606"
     assert "this worker has 1 row of a batch of 3, which 3 workers share" in caught.value.message
     assert caught.value.hint.startswith("batch = 7 in train, workers = 1 in strategy, or another norm than BatchNorm")
+
+
+class Permuted(nn.Module):
+    """Weights that do not lie in memory as their shapes have them."""
+
+    def __init__(self, layout: str) -> None:
+        super().__init__()
+        torch.manual_seed(6)
+        self.conv, self.line, self.head = nn.Conv2d(2, 3, (1, 2)), nn.Linear(6, 5), nn.Linear(5, 2)
+        if layout == "permuted":
+            self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            self.line.weight = nn.Parameter(self.line.weight.detach().t().contiguous().t())
+        if layout == "gaps":
+            self.line.weight = nn.Parameter(self.line.weight.detach().repeat_interleave(2, 1)[:, ::2])
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = torch.tanh(self.conv((x / WORDS).reshape(-1, 2, 1, 2).repeat(1, 1, 2, 1)))
+        out: Tensor = self.head(torch.tanh(self.line(found.flatten(1))))
+        return out
+
+
+@pytest.mark.parametrize("layout", ["permuted", "gaps"])
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": "adam"},
+        {"optimizer": "sgd", "momentum": 0.9, "clip": 0.3},
+        {"optimizer": "adagrad", "accumulate": 2},
+        {"optimizer": "lamb", "lr": 0.01},
+        {"optimizer": "adamw", "compress": "fp16"},
+        {"optimizer": "sgd", "momentum": 0.9, "compress": "powersgd"},
+    ],
+    ids=lambda o: "-".join(map(str, o.values())),
+)
+def test_a_team_learns_the_same_in_any_layout(link: str, layout: str, options: dict[str, Any], tmp_path: Path) -> None:
+    odd = team(link, tmp_path / "odd", lambda: Permuted(layout), **options)
+    usual = team(link, tmp_path / "usual", lambda: Permuted("contiguous"), **options)
+    for name, tensor in usual[0].model.state_dict().items():
+        torch.testing.assert_close(odd[0].model.state_dict()[name], tensor, rtol=1e-3, atol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_member_refuses_several_elements_in_one_place(link: str, tmp_path: Path) -> None:
+    def expanded() -> nn.Module:
+        model = nn.Linear(4, 2)
+        model.bias = nn.Parameter(torch.zeros(1).expand(2))
+        return model
+
+    with pytest.raises(LaminarError, match="the parameter 'bias' of shape") as caught:
+        team(link, tmp_path, expanded)
+    assert caught.value.code == "L606"

@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional as F
 
+from laminar.train.strides import in_order_of
+
 Job = Callable[[], None]
 
 APART: Final = ("linear", "convolution")  # kernels that can leave the gradients of their weights for later
@@ -56,7 +58,8 @@ def convolution(x: Tensor, weight: Tensor, bias: Tensor | None, how: Sequence[An
 @torch.no_grad()
 def _into(weight: Tensor, grad: Tensor) -> None:
     if weight.grad is None:
-        weight.grad = grad
+        # of an image in channels_last it is so, too, and its weight need not be, though the kernels of optimizers believe that it is
+        weight.grad = in_order_of(weight, grad)
     else:
         weight.grad.add_(grad)
 
