@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, Literal
 
 import msgspec
@@ -22,8 +23,10 @@ class OuterNesterov(OuterSpec, frozen=True, kw_only=True, forbid_unknown_fields=
     momentum: float = 0.9
 
     def __post_init__(self) -> None:
-        if not self.lr > 0 or not 0 <= self.momentum < 1:
-            raise ValueError(f"outer.lr is {self.lr} and outer.momentum {self.momentum}, but must be above 0, and from 0 to below 1")
+        if not (self.lr > 0 and math.isfinite(self.lr)) or not 0 <= self.momentum < 1:
+            raise ValueError(
+                f"outer.lr is {self.lr} and outer.momentum {self.momentum}, but must be a number above 0, and from 0 to below 1"
+            )
 
 
 _BY_NAME: Final[dict[str, PlainAverage | OuterNesterov]] = {"average": PlainAverage(), "nesterov": OuterNesterov()}

@@ -59,8 +59,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError(f"target.accuracy is {self.accuracy}, but must be a share: above 0 and at most 1")
         for name in ("loss", "mae"):
             value = getattr(self, name)
-            if value is not None and value < 0:
-                raise ValueError(f"target.{name} is {value}, but must be 0 or more")
+            if value is not None and not (value >= 0 and math.isfinite(value)):
+                raise ValueError(f"target.{name} is {value}, but must be a number of 0 or more")
+        if self.r2 is not None and not math.isfinite(self.r2):
+            raise ValueError(f"target.r2 is {self.r2}, but must be a number")
 
     def figures(self) -> dict[str, float]:
         return {name: float(value) for name, value in msgspec.structs.asdict(self).items() if value is not None}
@@ -127,6 +129,11 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError(f'scale_lr = "{self.scale_lr}" needs base_batch, the samples per step that lr is for')
         if self.base_batch is not None and self.scale_lr == "none":
             raise ValueError(f'base_batch is {self.base_batch}, but nothing is scaled by it; set scale_lr = "linear" or "sqrt"')
+        if self.base_batch is not None and not (self.rate > 0 and math.isfinite(self.rate)):
+            raise ValueError(
+                f"lr is {LR[self.optimizer] if self.lr is None else self.lr} for base_batch = {self.base_batch}, which scaled to steps of "
+                f"{self.step_batch} samples is {self.rate}, but must be a number above 0"
+            )
         if self.betas is not None and not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas is {list(self.betas)}, but both must be 0 or more and below 1")
         if isinstance(self.warmup, float) and self.warmup >= 1:

@@ -65,8 +65,9 @@ class OneCycle(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         if not 0 < self.rise < 1:
             raise ValueError(f"schedule.rise is {self.rise}, but must be a share of the steps: above 0 and below 1")
         for name in ("start_div", "end_div"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"schedule.{name} is {getattr(self, name)}, but lr is divided by it: it must be 1 or more")
+            value = getattr(self, name)
+            if not (value >= 1 and math.isfinite(value)):
+                raise ValueError(f"schedule.{name} is {value}, but lr is divided by it: it must be a number of 1 or more")
 
     def factor(self, step: int, steps: int, epoch: int) -> float:  # noqa: ARG002
         peak = max(1.0, self.rise * steps)
