@@ -21,11 +21,17 @@ from laminar.core.nearest import did_you_mean
 from laminar.core.toml_words import in_toml_words
 from laminar.stack.read import StackFile, bottom_up
 from laminar.train import compression
+from laminar.train.outer_steps import outer_step
 from laminar.train.splitting import SplitStrategy
 from laminar.train.strategies import BY_NAME, AnyStrategy, ManySpec
 from laminar.train.strategies import strategy as strategy_of
 
 COMPRESSIONS = typing.get_args(compression.Kind)
+# Tables that a setting may be, by their kinds.
+_TABLES: Mapping[str, Mapping[str, type[msgspec.Struct]]] = {
+    "compress": {name: type(compression.compression(name)) for name in COMPRESSIONS},
+    "outer": {name: type(outer_step(name)) for name in ("average", "nesterov")},
+}
 AUTO = "auto"  # chosen when a layer is trained (plan/trials/auto.py)
 
 
@@ -45,6 +51,13 @@ def with_strategy(
     `targets`: layers that are asked for. One that is neither among them nor below them, and cannot be trained so, stays as it is.
     """
     name, settings = split_words("--strategy", strategy, [*BY_NAME, AUTO]) if strategy is not None else (None, {})
+    if workers is not None and settings.get("workers", workers) != workers:
+        option, value = ("--workers", workers) if fewest is None else ("--elastic", f"{fewest}:{workers}")
+        raise LaminarError(
+            "L008",
+            f"--strategy {strategy} is for {settings['workers']} workers, but {option} is {value}",
+            hint=f"leave one of the two out: workers in --strategy, or {option}",
+        )
     settings |= {"workers": workers} if workers is not None else {}
     settings |= {"elastic": True} if elastic else {}
     settings |= {"fewest": fewest} if fewest is not None else {}
@@ -139,14 +152,21 @@ def _explained(what: str, error: msgspec.ValidationError, said: Mapping[str, Any
     message = in_toml_words(message).removeprefix("strategy.")
     if not message.startswith(("invalid", "expected")):  # it has the value in it
         return LaminarError("L008", f"{what}: {message}", hint="laminar build --help")
-    spec: type[msgspec.Struct] = BY_NAME[said["kind"]]
+    if "[" in at:  # in a table whose keys are the user's own, or in a list: which of them is not said
+        where = at.rstrip("`").replace("[...]", "")
+        return LaminarError("L008", f"{what}: {where} has a value of another kind: {message}", hint="leave it out, or give another value")
+    spec: type[msgspec.Struct] | None = BY_NAME[said["kind"]]
     found: Any = said
     for key in path[:-1]:
-        found = found[key]
-        spec = type(compression.compression(found["kind"]))  # the only table that can be given by options
-    found = found[path[-1]]
-    words = _words(next(field.type for field in msgspec.structs.fields(spec) if field.encode_name == path[-1]))
-    wanted = f"it must be one of {', '.join(words)}; {did_you_mean(found, words)}" if message.startswith("invalid") else message
+        found, kinds = found[key], _TABLES.get(key, {})
+        spec = None if path[-1] == "kind" else kinds.get(found.get("kind"))
+    found = found.get(path[-1])
+    words = [] if spec is None else _words(next(field.type for field in msgspec.structs.fields(spec) if field.encode_name == path[-1]))
+    if path[-1] == "kind" and path[0] in _TABLES:
+        words = list(_TABLES[path[0]])
+    wanted = (
+        f"it must be one of {', '.join(words)}; {did_you_mean(str(found), words)}" if message.startswith("invalid") and words else message
+    )
     return LaminarError("L008", f"{what}: {'.'.join(path)} is {found!r}: {wanted}", hint="leave it out, or give another value")
 
 

@@ -17,7 +17,7 @@ from laminar.stack.team_heard import TeamHeard
 from laminar.train.compression import TopK
 from laminar.train.recipe import Recipe
 from laminar.train.splitting import Mesh
-from laminar.train.strategies import AnyStrategy, Averaging, Downpour, OuterNesterov, Quorum, Solo, Sync, strategy
+from laminar.train.strategies import BY_NAME, AnyStrategy, Averaging, Downpour, OuterNesterov, Quorum, Solo, Sync, strategy
 
 
 def stack(*written: str, train: str = "epochs = 1") -> StackFile:
@@ -89,6 +89,17 @@ def test_a_layer_that_is_not_asked_for_forbids_nothing() -> None:
         (["downpour:push=step", None], {}, "push is 'step': it must be one of gradients, steps", ""),
         (["downpour:smooth=-1", None], {}, "smooth is -1, but must be 0 or more batches", ""),
         (["averaging:outer=nestrov", None], {}, "outer is 'nestrov': it must be one of average, nesterov", ""),
+        (["averaging:outer={ kind = 'nesterov', lr = inf }", None], {}, "outer.lr is inf and outer.momentum 0.9, but must be a number", ""),
+        (["averaging:outer={ kind = 'nesterov', lr = x }", None], {}, "outer is", ""),
+        (["averaging:outer={ kind = 'nesterov', lr = 'x' }", None], {}, "outer.lr is 'x': expected a number, got text", ""),
+        (["averaging:outer={ kind = 'nestrov' }", None], {}, "outer.kind is 'nestrov': it must be one of average, nesterov", ""),
+        (["averaging:compress={ kind = 'dcg' }", None], {}, "compress.kind is 'dcg': it must be one of none, fp16", ""),
+        (["mesh:mesh={ cols = 'x' }", None], {}, "mesh has a value of another kind: expected a whole number", ""),
+        (["downpour:compress={ kind = 'dgc', values = 'float8' }", None], {}, "values is 'float8': it must be one of float16", ""),
+        (["downpour:compress={ kind = 'dgc', vlues = 1 }", None], {}, "vlues", ""),
+        (["downpour:compress={ sparsity = 0.5 }", None], {}, "kind", ""),
+        (["downpour:workers=3", 2], {}, "--strategy downpour:workers=3 is for 3 workers, but --workers is 2", "leave one of the two out"),
+        (["sync:workers=5", 3], {"elastic": True, "fewest": 2}, "is for 5 workers, but --elastic is 2:3", "--elastic"),
         (["solo", 3], {}, "workers is 3", ""),
         (["solo", None], {"elastic": True}, "solo has no setting 'elastic'", "workers"),
         ([None, 2], {"compress": "dcg"}, "did you mean 'dgc'?", "powersgd"),
@@ -106,6 +117,22 @@ def test_mistakes(words: list[Any], more: dict[str, Any], said: str, hint: str) 
     assert caught.value.code == "L008"
     assert said in caught.value.message
     assert hint in caught.value.hint and caught.value.hint
+
+
+def test_the_same_number_of_workers_may_be_given_twice_and_stands_above_the_written_one() -> None:
+    assert chosen(stack('{ kind = "downpour", workers = 5 }'), "downpour:workers=3", 3) == [Downpour(workers=3)]
+    assert chosen(stack('{ kind = "downpour", workers = 5 }'), "downpour", 3) == [Downpour(workers=3)]
+
+
+_FIELDS = [(name, field.encode_name) for name, spec in BY_NAME.items() for field in msgspec.structs.fields(spec)]
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
+@pytest.mark.parametrize(("name", "field"), _FIELDS, ids=[f"{name}-{field}" for name, field in _FIELDS])
+def test_no_setting_takes_what_is_no_number(name: str, field: str, value: str) -> None:
+    with pytest.raises(LaminarError) as caught:
+        with_strategy(stack(""), f"{name}:{field}={value}", None)
+    assert caught.value.code == "L008"
 
 
 def differences(before: Recipe, after: Recipe) -> list[tuple[str, Any, Any]]:
