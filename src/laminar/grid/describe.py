@@ -103,7 +103,7 @@ def rounds_for(how: Grid, epochs: int, batches: int, *, local: bool) -> int:
 
 def _told(job: Job) -> dict[str, Tensor]:
     """Buffers that nodes tell: those whose numbers an answer may hold (trust/admission.py). Others are tables, such as a mask of -inf."""
-    return {name: tensor for name, tensor in buffers_of(job).items() if not tensor.numel() or float(tensor.abs().max()) <= LARGEST_BUFFER}
+    return {name: tensor for name, tensor in buffers_of(job).items() if bool((buffer_row.row_of([tensor]).abs() <= LARGEST_BUFFER).all())}
 
 
 def version_of(job: Job) -> bytes:

@@ -51,13 +51,18 @@ def with_strategy(
     `targets`: layers that are asked for. One that is neither among them nor below them, and cannot be trained so, stays as it is.
     """
     name, settings = split_words("--strategy", strategy, [*BY_NAME, AUTO]) if strategy is not None else (None, {})
-    if workers is not None and settings.get("workers", workers) != workers:
-        option, value = ("--workers", workers) if fewest is None else ("--elastic", f"{fewest}:{workers}")
-        raise LaminarError(
-            "L008",
-            f"--strategy {strategy} is for {settings['workers']} workers, but {option} is {value}",
-            hint=f"leave one of the two out: workers in --strategy, or {option}",
-        )
+    counts = ("--workers", str(workers)) if fewest is None else ("--elastic", f"{fewest}:{workers}")
+    for key, asked, (option, value) in (
+        ("workers", workers, counts),
+        ("fewest", fewest, counts),
+        ("compress", compress, ("--compress", compress)),
+    ):
+        if asked is not None and settings.get(key, asked) != asked:
+            raise LaminarError(
+                "L008",
+                f"--strategy {strategy} has {key} = {settings[key]}, but {option} is {value}",
+                hint=f"leave one of the two out: {key} in --strategy, or {option}",
+            )
     settings |= {"workers": workers} if workers is not None else {}
     settings |= {"elastic": True} if elastic else {}
     settings |= {"fewest": fewest} if fewest is not None else {}

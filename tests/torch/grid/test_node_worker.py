@@ -189,6 +189,7 @@ class Tables(nn.Module):
         self.norm, self.head = nn.BatchNorm1d(64), nn.Linear(64, 10)
         self.register_buffer("turns", torch.polar(torch.ones(64), torch.arange(64.0)))
         self.register_buffer("mask", torch.full((10, 10), float("-inf")).triu(1))
+        self.register_buffer("which", torch.tensor([True, False]))
         self.register_buffer("large", torch.tensor(2**62 + 1))
         self.register_buffer("apart", torch.tensor([0.5 + 0.25j]), persistent=False)
 

@@ -92,6 +92,47 @@ def test_a_member_without_rows_does_its_share_of_the_decay(rows: list[bool]) -> 
         assert members[0].result[0].tolist() == [0.5 + sum(have) / 2] * 4
 
 
+class Rarely(Sometimes):
+    """`extra` is for batches that begin with a large number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = torch.tanh(self.body(x))
+        return self.head(self.extra(out) if float(x[0, 0]) > 0.8 else out)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        Quorum(workers=1, compress=DGC),
+        Downpour(workers=1, shards=2, n_push=1, n_fetch=1, overlap=False, compress=DGC),
+    ],
+    ids=["quorum", "downpour"],
+)
+def test_what_decays_is_kept_over_an_interruption(tmp_path: Path, how: Any) -> None:
+    recipe = {"momentum": 0.9, "weight_decay": 0.5, "lr": 0.05, "model": Rarely, "strategy": how}
+    whole = train_apart(tmp_path / "whole", lambda: job(tmp_path / "whole", **recipe)).weights
+    for attempt, stop in ((1, 8), (2, 9), (3, None)):
+        found = train_apart(tmp_path / "parted", lambda: job(tmp_path / "parted", **recipe), attempt=attempt, stop_after=stop).weights
+    assert furthest(found, whole) < 1e-6
+    assert not torch.equal(whole["extra.weight"], Rarely().extra.weight)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_team_remembers_what_decays(size: int) -> None:
+    recipe = Recipe(epochs=1, optimizer="sgd", weight_decay=0.5, momentum=0.9, strategy=Sync(workers=2, compress=Dgc(sparsity=0.01)))
+    params = {name: torch.ones(4) for name in ("a", "b", "c")}
+    saved = []
+    for grads in ([torch.ones(4), None, None], [None, torch.ones(4), None]):
+        member = SmallGradients(recipe, params, 2)
+        member.encode(list(grads), 9.0)
+        saved.append({name: tensor.clone() for name, tensor in member.residual().items()})
+    members = [SmallGradients(recipe, params, size) for _ in range(size)]
+    for rank, member in enumerate(members):
+        member.load(saved, rank)
+    kept = [member.residual()["had"].tolist() for member in members]
+    assert kept == ([[1, 0, 0], [0, 1, 0]] if size == 2 else [[1, 1, 0]] * 3)
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adagrad", "lars", "lamb"])
 def test_a_row_is_stepped_as_its_tensors_would_be_and_goes_on_after_a_restart(optimizer: Any) -> None:
     shapes = {"a": (3, 2), "b": (4,), "c": (2, 2)}

@@ -22,7 +22,7 @@ from laminar.train.metrics import Tally
 from laminar.train.snapshot import Progress, frozen_state, recipe_digest
 
 FILE = "chief.json"
-FORMAT = 2
+FORMAT = 3
 TOGETHER = 0.01  # of the time of the epoch before: one that took less says nothing of the rate by itself
 
 

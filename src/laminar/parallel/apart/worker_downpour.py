@@ -171,6 +171,7 @@ class DownpourWorker:
     def _save(self) -> None:
         tensors = {f"residual/{i}/{name}": t for i, made in enumerate(self.compressors) for name, t in made.state().items()}
         tensors |= {f"local/{i}/{name}": t for i, made in enumerate(self.local) for name, t in made.state().items()}
+        tensors |= {f"had/{i}": made.had() for i, made in enumerate(self.decaying)} if self.in_packets else {}
         self.own.save(tensors, {})
 
     def _load(self) -> None:
@@ -179,6 +180,9 @@ class DownpourWorker:
             found.load_rng()
             for i, made in enumerate(self.compressors):
                 made.load(under(found.tensors, f"residual/{i}/"))
+            if self.in_packets:
+                for i, decaying in enumerate(self.decaying):
+                    decaying.load(found.tensors[f"had/{i}"])
             for i, local in enumerate(self.local):
                 local.load(under(found.tensors, f"local/{i}/"))
             self.own.forget()

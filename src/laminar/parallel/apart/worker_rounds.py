@@ -182,10 +182,13 @@ class RoundsWorker:
     def _tensors(self) -> dict[str, Tensor]:
         found = {f"residual/{name}": tensor for name, tensor in self.compressor.state().items()}
         inner = {} if self.inner is None else self.inner.state()
+        found |= {"had": self.decaying.had()} if self.compressor.takes_momentum else {}
         return found | {f"inner/{name}": tensor for name, tensor in inner.items()}
 
     def _restore(self, saved: Saved) -> None:
         saved.load_rng()
         self.compressor.load(under(saved.tensors, "residual/"))
+        if "had" in saved.tensors:
+            self.decaying.load(saved.tensors["had"])
         if self.inner is not None:
             self.inner.load(under(saved.tensors, "inner/"))

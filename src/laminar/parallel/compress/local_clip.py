@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Sequence
 from typing import final
 
+import torch
 from torch import Tensor
 
 from laminar.parallel.compress import checks
@@ -44,11 +45,19 @@ class Decaying:
 
     In a step without one the others decay all the same: their momentum moves them on, too, and a worker that has no rows of a batch, or
     none that go through a tensor, cannot know that others have some. If it left out its share, the mean of all would decay too little.
+    A worker that joins, or is started in the place of another, has seen none of them at first.
     """
 
     def __init__(self, layout: Layout) -> None:
         self._parts = layout.parts
         self._never = set(range(len(layout.parts)))
+
+    def had(self) -> Tensor:
+        """Of each tensor whether it has had a gradient, to be kept over an interruption."""
+        return torch.tensor([i not in self._never for i in range(len(self._parts))], dtype=torch.uint8)
+
+    def load(self, had: Tensor) -> None:
+        self._never = {i for i, one in enumerate(had.tolist()) if not one}
 
     def weights(self, row: Tensor, idle: Collection[int]) -> Tensor:
         """The row of parameters, with zeros where nothing is to decay. `idle`: tensors without a gradient now, by number."""

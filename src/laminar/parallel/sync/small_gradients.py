@@ -9,7 +9,7 @@ What a packet leaves out stays here and is part of the checkpoint.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import final
+from typing import Final, final
 
 import msgspec
 import torch
@@ -24,6 +24,8 @@ from laminar.parallel.compress.powersgd import LowRank
 from laminar.train.compression import NoCompression
 from laminar.train.recipe import Recipe
 from laminar.train.strategies import ManySpec, strategy
+
+HAD: Final = "had"  # beside the compressor's state: which parameters have had a gradient, and decay
 
 
 def rule_behind(recipe: Recipe) -> Recipe:
@@ -113,18 +115,25 @@ class SmallGradients:
         return [grad is not None or bool(sent.any()) for grad, sent in zip(grads, self.result, strict=True)]
 
     def residual(self) -> dict[str, Tensor]:
-        return self._compressor.state()
+        state = self._compressor.state()
+        return state | {HAD: self._decaying.had()} if state and self._weights is not None else state
 
     def load(self, members: Sequence[Mapping[str, Tensor]], rank: int) -> None:
         """What a team was saved with. In a team of another size each member takes the mean, so that the mean of all is what it was:
         nothing that was kept back is lost with a member, or counted twice."""
         if len(members) == self._size:
-            self._compressor.load(members[rank])
-        elif members and members[0]:
-            self._compressor.load({name: _joined(name, [own[name] for own in members], rank) for name in members[0]})
+            own = dict(members[rank])
+        else:
+            own = {name: _joined(name, [one[name] for one in members], rank) for name in (members[0] if members else ())}
+        if (had := own.pop(HAD, None)) is not None:
+            self._decaying.load(had)
+        if own or len(members) == self._size:
+            self._compressor.load(own)
 
 
 def _joined(name: str, tensors: Sequence[Tensor], rank: int) -> Tensor:
+    if name == HAD:
+        return torch.stack(list(tensors)).amax(0)
     if name.startswith("q/") or not tensors[0].is_floating_point():  # a direction to start from, or a number of steps: anybody's will do
         return tensors[rank % len(tensors)]
     return torch.stack(list(tensors)).mean(0)
