@@ -68,7 +68,7 @@ class Told:
                 self.attempt = Attempt(training=before.training, number=before.number + 1)
                 self.next = found["next"]
                 self.before = self.at.seconds
-                self._epoch_before = float(found.get("epoch_seconds", 0.0))
+                self._epoch_before = float(found["epoch_seconds"])
                 return True
         return False
 
