@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint types unit test-slow test-cluster docs bench clean
+.PHONY: demo test lint types unit test-slow test-cluster fuzz docs bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/laminar demo demo
@@ -33,6 +33,10 @@ test-slow: $(VENV)/.dev
 test-cluster: $(VENV)/.dev
 	$(BIN)/pip install --quiet -e '.[ray,spark]'
 	$(BIN)/python -m pytest -m cluster
+
+# make fuzz NET=kernels MINUTES=30; goes on where the last run stopped. With SEED=s it begins there. See tests/nets.
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.nets.run $(NET) --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m tests.generate_docs
