@@ -100,7 +100,7 @@ class Numbers:
             return made.expand(self.shape)
         if self.layout == "gaps":
             return made[tuple(slice(0, 2 * size, 2) for size in self.shape)]
-        return made.permute(*reversed(range(len(shape)))) if self.layout == "transposed" else made
+        return made.permute(list(reversed(range(len(shape))))) if self.layout == "transposed" else made
 
     def changed(self, chance: random.Random) -> Numbers | None:
         shape = list(self.shape)
@@ -275,7 +275,7 @@ def run(case: Case, seed: int) -> str:
         return "refused" if error.code == "L207" else f"died with {error.code}"
     except MemoryError:
         return "too large"
-    except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError, OverflowError) as error:
+    except Exception as error:  # whatever PyTorch answers, it did not crash
         return "too large" if "allocate memory" in str(error) else "refused by torch"
 
 

@@ -4,7 +4,7 @@ What can be had differs between systems, so `confine` returns what now holds; no
 
     memory, file size, core files   resource limits (POSIX)
     files                           Landlock (Linux 5.13): nothing but what is listed can be opened
-    network, new programs           a seccomp filter (Linux on x86-64 and ARM64): no sockets, no exec, no looking into other processes
+    programs, network               a seccomp filter (Linux on x86-64 and ARM64): no exec, no looking into other processes, no sockets
 
 It is the second defence. The first is the table of operators (model/graph_operators.py), which holds on every system.
 """
@@ -28,24 +28,31 @@ _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _ALL_FILES: Final = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}  # by Landlock's version
 
 # Numbers of system calls that a process which only computes does not make.
-_DENIED: Final[dict[str, tuple[int, tuple[int, ...]]]] = {
-    # machine: (its number for seccomp, socket, connect, socketpair, execve, execveat, ptrace, process_vm_readv, process_vm_writev, kill,
-    # io_uring_setup)
-    "x86_64": (0xC000003E, (41, 42, 53, 59, 322, 101, 310, 311, 62, 425)),
-    "aarch64": (0xC00000B7, (198, 203, 199, 221, 281, 117, 270, 271, 129, 425)),
+_DENIED: Final[dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]]] = {
+    # machine: (its number for seccomp,
+    # programs: execve, execveat, ptrace, process_vm_readv, process_vm_writev, kill, io_uring_setup,
+    # network: socket, connect, socketpair)
+    "x86_64": (0xC000003E, (59, 322, 101, 310, 311, 62, 425), (41, 42, 53)),
+    "aarch64": (0xC00000B7, (221, 281, 117, 270, 271, 129, 425), (198, 203, 199)),
 }
 _ALLOW, _REFUSE, _X32 = 0x7FFF0000, 0x00050000 | 1, 0x40000000  # EPERM
 
 
-def confine(*, memory: int | None = None, writes: bool = False, files: Iterable[Path] | None = None, network: bool = True) -> set[str]:
-    """Returns which of "memory", "writes", "files", "network" are confined now. `files`: folders that may be read still, beside those that
-    Python and its libraries lie in; None leaves all files as they are. Without `network` no program can be started either."""
+def confine(
+    *, memory: int | None = None, files: Iterable[Path] | None = None, writable: Iterable[Path] = (), network: bool = False
+) -> set[str]:
+    """Returns which of "memory", "writes", "files", "programs" and "network" are confined now.
+
+    `files`: what may be read still, beside the folders of Python and its libraries (None: all files stay as they are). `writable`: folders
+    that may be written, too; without any, no file can be. `network`: it stays.
+    """
+    writable = list(writable)
     held: set[str] = set()
     with contextlib.suppress(ImportError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if not writes:
+        if not writable:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
             held.add("writes")
         if memory is not None and _lowered(resource, memory):
@@ -53,10 +60,10 @@ def confine(*, memory: int | None = None, writes: bool = False, files: Iterable[
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0:
-            if files is not None and _only_files(libc, [*files, *_of_python()]):
+            if files is not None and _only_files(libc, [*files, *_of_python()], writable):
                 held.add("files")
-            if not network and _no_network(libc):
-                held.add("network")
+            if _filtered(libc, network):
+                held |= {"programs"} if network else {"programs", "network"}
     return held
 
 
@@ -79,6 +86,9 @@ def _lowered(resource: Any, memory: int) -> bool:
     return True
 
 
+_PROC: Final = ("/proc/self", "/proc/stat", "/proc/meminfo", "/proc/cpuinfo")
+
+
 def _of_python() -> list[Path]:
     """Libraries are loaded when they are first needed, also late."""
     paths = sysconfig.get_paths()
@@ -92,13 +102,13 @@ def _of_python() -> list[Path]:
         "/usr/local/lib",
         "/dev/null",
         "/dev/urandom",
-        "/proc/self",
+        *_PROC,
         "/sys/devices/system",
     ]
     return [Path(entry) for entry in [*own, *others, sys.prefix, sys.base_prefix, *system]]
 
 
-def _only_files(libc: Any, readable: Iterable[Path]) -> bool:
+def _only_files(libc: Any, readable: Iterable[Path], writable: Iterable[Path]) -> bool:
     version = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     if version < 1:
         return False
@@ -108,12 +118,13 @@ def _only_files(libc: Any, readable: Iterable[Path]) -> bool:
     if ruleset < 0:
         return False
     try:
-        for path in dict.fromkeys(readable):
+        read = _READ_FILE | _READ_DIR
+        for path, wanted in {**dict.fromkeys(readable, read), **dict.fromkeys(writable, handled & ~1)}.items():
             try:
                 parent = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
             except OSError:
                 continue
-            allowed = _READ_FILE | (_READ_DIR if path.is_dir() else 0)
+            allowed = wanted if path.is_dir() else _READ_FILE
             libc.syscall(_ADD_RULE, ruleset, 1, struct.pack("=Qi", allowed, parent), 0)
             os.close(parent)
         return bool(libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0)
@@ -121,11 +132,12 @@ def _only_files(libc: Any, readable: Iterable[Path]) -> bool:
         os.close(ruleset)
 
 
-def _no_network(libc: Any) -> bool:
+def _filtered(libc: Any, network: bool) -> bool:
     machine = _DENIED.get(platform.machine())
     if machine is None:
         return False
-    architecture, denied = machine
+    architecture, programs, sockets = machine
+    denied = programs if network else (*programs, *sockets)
     refuse = len(denied) + 5  # the last instruction; jumps count from the one behind them
     program = [
         _instruction(0x20, 0, 0, 4),  # the architecture of the call

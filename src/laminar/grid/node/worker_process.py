@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,7 @@ def main() -> None:
     import torch
 
     from laminar.core.atomic import explaining_os_errors
+    from laminar.core.confine import confine
     from laminar.core.errors import LaminarError
     from laminar.core.heap import keep_freed_memory
     from laminar.grid.node.home import Home
@@ -42,6 +44,13 @@ def main() -> None:
     die_with(os.getppid())
     keep_freed_memory()
     torch.set_num_threads(threads)
+    # The graphs come from strangers. Data comes over the network, by names and addresses that the owner allows (sources.py).
+    shared = [Path(os.environ["LAMINAR_DATA"])] if "LAMINAR_DATA" in os.environ else []
+    confine(
+        files=[*([kernels] if kernels is not None else []), Path("/etc"), *shared],
+        writable=[home, Path(tempfile.gettempdir())],
+        network=True,
+    )
     worker, limit = Worker(Home(home), kernels), MemoryLimit(memory or None, threads)
     pace = Pace(share)
     _say(out, {"ready": str(torch.__version__)})
