@@ -12,6 +12,7 @@ Whatever goes wrong is {"error": text, "code": "L601"}; the keeper gives the tas
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+
+from laminar.grid.node.sources import BY_NAME
 
 LOOK: Final = 1.0  # seconds between looks whether the keeper is there, where that is not told
 
@@ -32,7 +35,6 @@ def main() -> None:
     import torch
 
     from laminar.core.atomic import explaining_os_errors
-    from laminar.core.confine import confine
     from laminar.core.errors import LaminarError
     from laminar.core.heap import keep_freed_memory
     from laminar.grid.node.home import Home
@@ -44,16 +46,10 @@ def main() -> None:
     die_with(os.getppid())
     keep_freed_memory()
     torch.set_num_threads(threads)
-    # The graphs come from strangers. Data comes over the network, by names and addresses that the owner allows (sources.py).
-    shared = [Path(os.environ["LAMINAR_DATA"])] if "LAMINAR_DATA" in os.environ else []
-    confine(
-        files=[*([kernels] if kernels is not None else []), Path("/etc"), *shared],
-        writable=[home, Path(tempfile.gettempdir())],
-        network=True,
-    )
     worker, limit = Worker(Home(home), kernels), MemoryLimit(memory or None, threads)
     pace = Pace(share)
     _say(out, {"ready": str(torch.__version__)})
+    _give_up_the_rest(home, kernels)
     for line in sys.stdin.buffer:
         asked: dict[str, Any] = msgspec.json.decode(line)
         try:
@@ -75,6 +71,22 @@ def main() -> None:
             short = limit.said(error)
             said = {"error": short, "code": CODE} if short else {"error": f"{type(error).__name__}: {error}", "code": ""}
         _say(out, said)
+
+
+def _give_up_the_rest(home: Path, kernels: Path | None) -> set[str]:
+    """The graphs come from strangers: no programs, and no files but the node's own and those of data sets. The network stays: data comes
+    over it, by names and addresses that the owner allows (sources.py). Compiled kernels of the cache can be read, not written."""
+    from laminar.core.confine import confine
+    from laminar.data.sources.places import cache_folder
+
+    kept = [cache_folder() / name for name in (*BY_NAME, "files", "indexes")]
+    for folder in kept:
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+    readable = [Path("/etc"), cache_folder(), *([kernels] if kernels is not None else [])]
+    if shared := os.environ.get("LAMINAR_DATA"):
+        readable.append(Path(shared))
+    return confine(files=readable, writable=[home, Path(tempfile.gettempdir()), *kept], network=True)
 
 
 def _say(out: int, said: dict[str, Any]) -> None:
