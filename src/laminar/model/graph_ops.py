@@ -128,26 +128,44 @@ def check_of(target: str, args: Sequence[Any], named: Mapping[str, Any]) -> Chec
         raise _refused(target, f"it takes {', '.join(parameters)}")
     places: dict[str, int] = dict(zip(parameters, range(len(args)), strict=False))
     later: list[tuple[str, int | None, _Kind]] = []
+    needed: list[tuple[str, int | None]] = []
     for name, value in [*zip(parameters, args, strict=False), *named.items()]:
         kind = parameters[name]
         if not kind.takes(value):
             raise _refused(target, f"its argument {name} cannot be {_shown(value)}")
-        if _depends(value) and (kind.of_numbers or not (kind.optional or kind.listed)):
+        if kind.of_numbers and _depends(value):
             later.append((name, places.get(name), kind))
+        elif isinstance(value, Ref) and kind.word == "Tensor" and not kind.optional:
+            needed.append((name, places.get(name)))
     rules = RULES.get(function._schema.name.partition("::")[2].removesuffix("_"), ())
     if not later and not rules:
-        return None
-    return _checker(target, later, rules, places, {name: kind.default for name, kind in parameters.items()})
+        return _none_check(target, needed) if needed else None
+    return _checker(target, later, needed, rules, places, {name: kind.default for name, kind in parameters.items()})
+
+
+def _none_check(target: str, needed: Sequence[tuple[str, int | None]]) -> Check:
+    """PyTorch takes None for a tensor, and some operators look into it. Nearly every call is checked for this alone, so it is quick."""
+
+    def check(args: Sequence[Any], named: Mapping[str, Any]) -> None:
+        for name, place in needed:
+            if (named[name] if place is None else args[place]) is None:
+                raise _refused(target, f"its argument {name} cannot be None")
+
+    return check
 
 
 def _checker(
     target: str,
     later: list[tuple[str, int | None, _Kind]],
+    needed: list[tuple[str, int | None]],
     rules: Sequence[Rule],
     places: Mapping[str, int],
     defaults: Mapping[str, Any],
 ) -> Check:
+    whole = _none_check(target, needed)
+
     def check(args: Sequence[Any], named: Mapping[str, Any]) -> None:
+        whole(args, named)
         for name, place, kind in later:
             value = named[name] if place is None else args[place]
             if not kind.takes(value):
@@ -216,7 +234,6 @@ class _Kind(NamedTuple):
 
     @property
     def of_numbers(self) -> bool:
-        """Else only None is to be watched for: PyTorch takes it for a tensor, and some operators look into it."""
         return self.word not in ("Tensor", "Generator")
 
     def takes(self, value: Any) -> bool:
