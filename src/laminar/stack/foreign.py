@@ -14,10 +14,10 @@ import contextlib
 import json
 import math
 import os
-import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -149,19 +149,20 @@ class ForeignModel(nn.Module):
         process.stdout.close()
 
     def _exchange(self, question: Sequence[bytes | memoryview]) -> Frame:
-        deadline = time.monotonic() + SECONDS
+        began = time.monotonic()
+        clock = threading.Timer(SECONDS, self._process.kill)
+        clock.daemon = True
+        clock.start()
         try:
-            self._write(question, deadline)
-            head = unpack_head(bytes(self._read(HEAD, deadline)))
-            text = self._read(head, deadline)
-            return self._answer(text, deadline)
-        except TimeoutError:
-            self._process.kill()
-            raise self._broken(f"it took more than {SECONDS:.0f} s for one batch") from None
-        except (BrokenPipeError, EOFError):
-            raise self._broken(self._death()) from None
+            self._write(question)
+            return self._answer(self._read(unpack_head(bytes(self._read(HEAD)))))
+        except (OSError, EOFError):
+            late = time.monotonic() - began >= SECONDS
+            raise self._broken(f"it took more than {SECONDS:.0f} s for one batch" if late else self._death()) from None
+        finally:
+            clock.cancel()
 
-    def _answer(self, text: bytes | bytearray, deadline: float) -> Frame:
+    def _answer(self, text: bytes | bytearray) -> Frame:
         """Whatever the child says is only a claim: it may be in the hands of the graph's author."""
         try:
             head: dict[str, Any] = json.loads(text)
@@ -176,38 +177,26 @@ class ForeignModel(nn.Module):
                 raise ValueError(f"an answer of shape {shape}")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             raise self._broken(f"it gave an answer that is none ({str(error)[:80]})") from None
-        data = self._read(size, deadline)
+        data = self._read(size)
         flat = torch.frombuffer(data, dtype=dtype) if size else torch.empty(0, dtype=dtype)
         return Frame(head, flat.view(shape))
 
-    def _write(self, parts: Sequence[bytes | memoryview], deadline: float) -> None:
+    def _write(self, parts: Sequence[bytes | memoryview]) -> None:
         assert self._process.stdin is not None
-        pipe = self._process.stdin.fileno()
-        os.set_blocking(pipe, False)
-        with selectors.DefaultSelector() as selector:
-            selector.register(pipe, selectors.EVENT_WRITE)
-            for part in parts:
-                rest = memoryview(part)
-                while rest:
-                    if not selector.select(max(0.0, deadline - time.monotonic())):
-                        raise TimeoutError
-                    with contextlib.suppress(BlockingIOError):
-                        rest = rest[os.write(pipe, rest) :]
+        for part in parts:
+            rest = memoryview(part)
+            while rest:
+                rest = rest[self._process.stdin.write(rest) :]
 
-    def _read(self, size: int, deadline: float) -> bytearray:
+    def _read(self, size: int) -> bytearray:
         assert self._process.stdout is not None
-        pipe = self._process.stdout.fileno()
         data = bytearray(size)
         rest = memoryview(data)
-        with selectors.DefaultSelector() as selector:
-            selector.register(pipe, selectors.EVENT_READ)
-            while rest:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise TimeoutError
-                count = os.readv(pipe, [rest])
-                if not count:
-                    raise EOFError
-                rest = rest[count:]
+        while rest:
+            count = self._process.stdout.readinto(rest)  # type: ignore[attr-defined]  # not buffered
+            if not count:
+                raise EOFError
+            rest = rest[count:]
         return data
 
     def _reported(self, code: str, message: str, hint: str) -> LaminarError:

@@ -8,6 +8,7 @@ Whatever goes wrong is {"error": {"code", "message", "hint"}}. It ends with its 
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -18,6 +19,8 @@ from typing import Any
 
 from laminar.core.confine import confine
 from laminar.core.errors import LaminarError
+
+_INPUT = io.FileIO(0, closefd=False)
 
 
 def main() -> None:
@@ -109,7 +112,7 @@ def _read(size: int) -> bytearray:
     data = bytearray(size)
     rest = memoryview(data)
     while rest:
-        count = os.readv(0, [rest])
+        count = _INPUT.readinto(rest)
         if not count:
             raise EOFError
         rest = rest[count:]
