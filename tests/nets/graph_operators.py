@@ -319,6 +319,8 @@ def _serve() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     calls()
     guard = _guard()
+    out = os.dup(1)
+    os.dup2(2, 1)  # what libraries print is no word
     while True:
         pid = os.fork()
         if not pid:
@@ -335,14 +337,14 @@ def _serve() -> None:
                 if guard is not None:
                     guard.guard_pages_on(0, 0)
                 signal.alarm(0)
-                os.write(1, f"{word}\n".encode())
+                os.write(out, f"{word}\n".encode())
             os._exit(0)
         _, status = os.waitpid(pid, 0)
         code = os.waitstatus_to_exitcode(status)
         if code == AT_END:
             return
         if code:
-            os.write(1, f"died {code}\n".encode())
+            os.write(out, f"died {code}\n".encode())
 
 
 def _line() -> bytes:
