@@ -12,13 +12,17 @@ Whatever goes wrong is {"error": text, "code": "L601"}; the keeper gives the tas
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+
+from laminar.grid.node.sources import BY_NAME
 
 LOOK: Final = 1.0  # seconds between looks whether the keeper is there, where that is not told
 
@@ -45,6 +49,7 @@ def main() -> None:
     worker, limit = Worker(Home(home), kernels), MemoryLimit(memory or None, threads)
     pace = Pace(share)
     _say(out, {"ready": str(torch.__version__)})
+    _give_up_the_rest(home, kernels)
     for line in sys.stdin.buffer:
         asked: dict[str, Any] = msgspec.json.decode(line)
         try:
@@ -66,6 +71,22 @@ def main() -> None:
             short = limit.said(error)
             said = {"error": short, "code": CODE} if short else {"error": f"{type(error).__name__}: {error}", "code": ""}
         _say(out, said)
+
+
+def _give_up_the_rest(home: Path, kernels: Path | None) -> set[str]:
+    """The graphs come from strangers: no programs, and no files but the node's own and those of data sets. The network stays: data comes
+    over it, by names and addresses that the owner allows (sources.py). Compiled kernels of the cache can be read, not written."""
+    from laminar.core.confine import confine
+    from laminar.data.sources.places import cache_folder
+
+    kept = [cache_folder() / name for name in (*BY_NAME, "files", "indexes")]
+    for folder in kept:
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+    readable = [Path("/etc"), cache_folder(), *([kernels] if kernels is not None else [])]
+    if shared := os.environ.get("LAMINAR_DATA"):
+        readable.append(Path(shared))
+    return confine(files=readable, writable=[home, Path(tempfile.gettempdir()), *kept], network=True)
 
 
 def _say(out: int, said: dict[str, Any]) -> None:
