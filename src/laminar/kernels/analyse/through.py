@@ -144,8 +144,10 @@ class Through:
         values.sure = sure and exact
         if not one.test_last:
             values.known = values.with_(tuple(told(values, one.condition, True)))
+        entered = values.known
         falls = self.block(one.body)
         if not falls or any(isinstance(inner, Continue) for inner in statements(one.body)):
+            values.known = entered  # what the rest of the body is told is not known of rounds that were cut short
             for variable in changed:
                 if found is None or variable is not found.counter:
                     values.now[variable] = Form.of(self._fresh(variable))
@@ -162,7 +164,7 @@ class Through:
         self.counters[id(loop)] = (found, symbol, start)
         bound = values.exact(values.of(found.bound), found.bound.type)
         room = found.last_bound - bound if found.step > 0 else bound - found.last_bound
-        if (abs(found.step) == 1 and found.operator in ("<", ">")) or values.prover.holds(room, values.known):
+        if found.always_ends or values.prover.holds(room, values.known):
             self.ending.add(id(loop))
             if start is not None:
                 values.prover.bound(symbol, values.exact(start, variable.type), low=found.step > 0)

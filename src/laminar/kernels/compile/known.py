@@ -23,6 +23,7 @@ from laminar.kernels.language.tree import (
     Expression,
     Load,
     Read,
+    Statement,
     Unary,
     Variable,
     statements,
@@ -77,8 +78,10 @@ class Known:
             if isinstance(one, Assign):
                 self.set(one.variable, None)
 
-    def still(self, told: dict[object, Told]) -> None:
-        """Of what was told before, what still holds."""
+    def again(self, now: dict[Variable, Interval | None], told: dict[object, Told], within: Statement) -> None:
+        """Of what was known before a statement, what still holds after it, or somewhere within: nothing of what it assigns to."""
+        self.now = dict(now)
+        self.forget((within,))
         self.told = {key: one for key, one in told.items() if all(self.now.get(part) is not None for part in one.variables)}
 
     def interval(self, one: Expression) -> Interval | None:
@@ -190,7 +193,7 @@ class Known:
             case Cast() if one.type == "long" and one.value.type == "int":
                 return self._key(one.value)
             case Binary():
-                return (one.operator, self._key(one.left), self._key(one.right))
+                return (one.operator, one.type, self._key(one.left), self._key(one.right))
         return ("node", id(one))
 
     def met(

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn, TypeAlias, final
 import numpy as np
 
 from laminar.core.errors import LaminarError
-from laminar.kernels.arguments import DTYPES, shape_of
+from laminar.kernels.arguments import DTYPES, evaluated, shape_of
 from laminar.kernels.compile import cache
 from laminar.kernels.compile.board import CLAIM, Status
 from laminar.kernels.compile.board import MOST as MOST_THREADS
@@ -29,7 +29,6 @@ from laminar.kernels.compile.entry import RUN
 from laminar.kernels.compile.grid import Shape
 from laminar.kernels.compile.host import host, linked, object_code
 from laminar.kernels.compile.plan import independent, planned
-from laminar.kernels.compile.sizes import size_number
 from laminar.kernels.compile.space import Space
 from laminar.kernels.compile.together import Pace, Shared
 from laminar.kernels.compile.watch import Watch
@@ -174,7 +173,7 @@ class Native:
         scalars = {self.kernel.count: count, **{one.of: int(value) for one, value in zip(self.kernel.values, values, strict=True)}}
         size = 1
         for factor in self._space.cuts[self.plan.axis - 1]:
-            size *= size_number(self._space.resolved_deep(self._space.sizes[factor]), scalars)  # type: ignore[arg-type]
+            size *= evaluated(self._space.resolved_deep(self._space.sizes[factor]), scalars) or 1  # type: ignore[arg-type]
         return max(size * self.plan.shape.rows, 1)
 
     def _check(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int) -> None:

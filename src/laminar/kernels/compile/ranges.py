@@ -85,10 +85,9 @@ class Ranges:
             case Loop():
                 self._loop(one, preceding)
             case Scope():
-                told = dict(self.known.told)
+                now, told = dict(self.known.now), dict(self.known.told)
                 self._block(one.body)
-                self.known.forget((one,))
-                self.known.still(told)
+                self.known.again(now, told, one)
             case Break() | Continue() | Leave():
                 return False
         return True
@@ -112,7 +111,7 @@ class Ranges:
         start = self.known.now.get(found.counter) if found is not None else None
         self.known.forget((one,))
         within = self._counter(one, found, start) if found is not None and start is not None else None
-        told = dict(self.known.told)
+        now, told = dict(self.known.now), dict(self.known.told)
         self._block(one.before)
         self._look(one.condition)
         if not one.test_last:
@@ -120,11 +119,9 @@ class Ranges:
         if found is not None:
             self.known.now[found.counter] = within
         self._block(one.body)
-        self.known.forget((one,))
-        self.known.still(told)
+        self.known.again(now, told, one)  # a round may have been cut short, and the last one's condition did not hold
         self._block(one.update)
-        self.known.forget((one,))
-        self.known.still(told)
+        self.known.again(now, told, one)
 
     def _counter(self, loop: Loop, found: Counted, start: Interval) -> Interval | None:
         """What the counter is in the body."""
