@@ -85,6 +85,11 @@ def counted(loop: Loop, preceding: Block = ()) -> Counted | None:
     return None
 
 
+def counter_of(loop: Loop) -> Variable | None:
+    found = counted(loop)
+    return found.counter if found is not None else None
+
+
 def finite(loop: Loop) -> bool:
     """Is it sure to end, if what is within it does?"""
     found = counted(loop)

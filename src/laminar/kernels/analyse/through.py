@@ -39,6 +39,7 @@ class Through:
     values: Values
     counters: dict[int, tuple[Counted, Symbol, Form | None]] = field(default_factory=dict)
     ending: set[int] = field(default_factory=set)
+    wrapping: set[int] = field(default_factory=set)  # ids of those whose counter may, at one of the places where they stand
     meaning: dict[Symbol, Form] = field(default_factory=dict)
     _left: dict[int, list[dict[Variable, Form]]] = field(default_factory=dict)
 
@@ -165,7 +166,10 @@ class Through:
         bound = values.exact(values.of(found.bound), found.bound.type)
         room = found.last_bound - bound if found.step > 0 else bound - found.last_bound
         if found.always_ends or values.prover.holds(room, values.known):
-            self.ending.add(id(loop))
+            self.ending |= {id(loop)} - self.wrapping
             if start is not None:
                 values.prover.bound(symbol, values.exact(start, variable.type), low=found.step > 0)
+        else:
+            self.wrapping.add(id(loop))
+            self.ending.discard(id(loop))
         return symbol

@@ -14,9 +14,9 @@ from typing import Final, Literal, TypeAlias
 
 from laminar.kernels.analyse.assigned import Assigned, check_assigned
 from laminar.kernels.analyse.barriers import Intervals, check_barriers
-from laminar.kernels.analyse.bounds import unproved
-from laminar.kernels.analyse.counted import counted, ends_loop, finite
+from laminar.kernels.analyse.counted import counted, ends_loop
 from laminar.kernels.analyse.facts import Facts
+from laminar.kernels.analyse.proofs import Fact, open_ends, symbolic
 from laminar.kernels.analyse.races import Access, Races
 from laminar.kernels.analyse.witness import beyond, meeting
 from laminar.kernels.analyse.written import written_everywhere
@@ -68,8 +68,9 @@ def verdicts(kernel: Kernel, name: str = "kernel.c") -> list[Verdict]:
     """In the order of the text. Raises KernelError as `check` does."""
     check(kernel, name)
     every = [Facts.of(kernel), Facts.of(kernel, said=True)]
+    proved = [symbolic(facts) for facts in every]
     found = [
-        *_bounds(every),
+        *_bounds(every, proved),
         *_races(every),
         *_assigned(every[0]),
         *_divisions(every),
@@ -78,7 +79,7 @@ def verdicts(kernel: Kernel, name: str = "kernel.c") -> list[Verdict]:
             for one in statements(kernel.body)
             if isinstance(one, Barrier)
         ),
-        *_ends(every[0]),
+        *_ends(every[0], proved[0]),
         *_written(every),
     ]
     return sorted(found, key=lambda one: (one.at, one.kind, one.other or one.at))
@@ -88,12 +89,12 @@ def _nodes(facts: Facts) -> list[Access]:
     return [sites[0].node for sites in facts.values.sites.values()]
 
 
-def _bounds(every: list[Facts]) -> Iterator[Verdict]:
+def _bounds(every: list[Facts], proved: list[dict[int, Fact]]) -> Iterator[Verdict]:
     for node in _nodes(every[0]):
         name = f"`{node.object.name}`"
-        proved = next((facts for facts in every if not any(unproved(facts, node, number) for number in range(len(node.index)))), None)
-        if proved is not None:
-            yield Verdict("bounds", "proved", node.at, None, name, "the index is within the array", (), proved.said)
+        fact = next(((bounds[id(node)], bool(said)) for said, bounds in enumerate(proved) if id(node) in bounds), None)
+        if fact is not None:
+            yield Verdict("bounds", "proved", node.at, None, name, fact[0].reason, (), fact[1])
             continue
         shown = next((one for site in every[-1].accesses(node) if (one := beyond(every[-1], site))), None)
         if shown is not None:
@@ -106,7 +107,7 @@ def _bounds(every: list[Facts]) -> Iterator[Verdict]:
 
 def _open_ends(facts: Facts, node: Access) -> str:
     for number in range(len(node.index)):
-        if (left := unproved(facts, node, number)) is not None:
+        if (left := open_ends(facts, node, number)) is not None:
             words = " or ".join(word for word, open_ in zip(("less than 0", "too large"), left, strict=True) if open_)
             return f"index {number + 1} may be {words}" if len(node.index) > 1 else f"the index may be {words}"
     return ""
@@ -182,10 +183,10 @@ def _divisions(every: list[Facts]) -> Iterator[Verdict]:
             yield Verdict("division", "run-time", node.at, None, what, "the divisor may be 0; the result is 0 then")
 
 
-def _ends(facts: Facts) -> Iterator[Verdict]:
+def _ends(facts: Facts, proved: dict[int, Fact]) -> Iterator[Verdict]:
     for loop in (one for one in statements(facts.kernel.body) if isinstance(one, Loop)):
-        if finite(loop) or id(loop) in facts.ending:
-            yield Verdict("end", "proved", loop.at, None, "the loop", "its counter reaches the bound")
+        if (fact := proved.get(id(loop))) is not None:
+            yield Verdict("end", "proved", loop.at, None, "the loop", fact.reason)
         elif isinstance(loop.condition, Constant) and loop.condition.value and not ends_loop(loop.body):
             yield Verdict("end", "witness", loop.at, None, "the loop", "nothing ends it", (0,))
         elif counted(loop) is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from laminar.kernels.analyse.space import Cut, Space
 from laminar.kernels.compile import arithmetic
 from laminar.kernels.compile.assembly import Code, Word, number
-from laminar.kernels.compile.space import Cut, Space
 from laminar.kernels.language.tree import Binary, Cast, Constant, Expression, Read, Unary, Variable
 
 
