@@ -22,7 +22,7 @@ from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.rules import KernelError
 from laminar.kernels.language.tree import At, Kernel, Store, Variable, statements
 
-quick = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 EDGES = (LOW, LOW + 1, -(2**32), -(2**31) - 1, -(2**31), -2, -1, 0, 1, 2, 3, 2**31 - 1, 2**31, 2**32, HIGH - 1, HIGH)
 
 

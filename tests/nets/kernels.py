@@ -1,0 +1,273 @@
+"""Kernels: what is proved holds, native code stays within its arrays, and gives the emulator's bits.
+
+A case is a random kernel with five calls at the edges (_kernel_writer.py). A warm child compiles it as the operator does and runs it on
+arrays between pages that nobody may touch; the emulator runs it with every check on. A case fails where the child dies, where something
+beside an array was written, where the emulator finds what a verdict says is proved never to happen, and where bits differ or an error is
+not the same in both. A call with more rounds than the emulator has patience for is run in a process of its own for half a second, and has
+to stay within its arrays. `python -m tests.nets.kernels shrink SEED` prints the smallest kernel that fails as this one does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, Final
+
+from tests.nets._kernel_writer import Case, Nodes, smaller
+from tests.nets._warm_child import WarmChild, serve
+
+STEPS: Final = 1500  # rounds of loops that an instance of the emulator has
+PATIENCE: Final = 0.5  # seconds for calls that take more
+KINDS: Final = {"out-of-bounds": "bounds", "division-by-zero": "division", "divergent-barrier": "barrier"}
+
+_child = WarmChild("tests.nets.kernels")
+
+
+def check(seed: int) -> str:
+    return attempt(Case.of(seed), f"seed {seed}")
+
+
+def attempt(case: Case, named: str) -> str:
+    try:
+        return str(_child.ask(case.to_json()))
+    except AssertionError as error:
+        raise AssertionError(f"{named}: {error}\n{case.text}") from None
+
+
+def close() -> None:
+    _child.close()
+
+
+# in the child
+
+
+def tried(case: dict[str, Any]) -> str:
+    """A word for what became of the case."""
+    from laminar.core.errors import LaminarError
+    from laminar.kernels.analyse.verdicts import verdicts
+    from laminar.kernels.circuit.native_phases import NativePhases
+    from laminar.kernels.compile.native import Options, compiled, waits
+    from laminar.kernels.emulate.run import emulate
+    from laminar.kernels.language.kernel import read_kernel
+    from laminar.kernels.language.rules import KernelError
+
+    try:
+        kernel = read_kernel(case["text"])
+        told = verdicts(kernel)
+    except KernelError as error:
+        return f"refused by {error.rule}"
+    options = Options(lanes=case["mode"] != "one by one", cached=False)
+    native = (NativePhases if waits(kernel) else compiled)(kernel, options)
+    threads = 2 if case["mode"] == "threads" else 1
+    words: Counter[str] = Counter()
+    for call in case["calls"]:
+        arrays, values = inputs(kernel, call)
+        if arrays is None:
+            continue
+        try:
+            report = emulate(kernel, arrays, values, call["count"], steps=STEPS)
+        except LaminarError as error:
+            if error.code != "L704":
+                raise
+            words[alone(native, arrays, values, call, threads)] += 1
+            continue
+        hold_proofs(kernel, told, report, arrays, values, call)
+        words[compared(native, report, arrays, values, call, threads)] += 1
+    return "native" if words["same"] else words.most_common(1)[0][0] if words else "no sizes"
+
+
+def inputs(kernel: Any, call: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    import numpy as np
+
+    from laminar.kernels.arguments import DTYPES, shape_of
+
+    rng = np.random.default_rng(call["seed"])
+    values = {one.name: call[one.name] for one in kernel.values}
+    scalars = {kernel.count: call["count"], **{one.of: values[one.name] for one in kernel.values}}
+    n, arrays = call["n"], {}
+    edges = np.array([0, -1, 1, n - 1, n, n + 1, 2**31 - 1, -(2**31), 3, 8, 2**30])
+    for one in kernel.arrays:
+        shape, type_ = shape_of(one.of, scalars), DTYPES[one.of.type]
+        if min(shape) < 1:
+            return None, values
+        if one.of.type in ("int", "long"):
+            drawn = np.where(rng.random(shape) < 0.15, rng.choice(edges, shape), rng.integers(-2, n + 2, shape))
+        else:
+            drawn = rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 11, shape)
+            drawn = np.where(rng.random(shape) < 0.1, rng.choice([np.nan, np.inf, -np.inf, -0.0, 3e38], shape), drawn)
+        arrays[one.name] = drawn.astype(type_)
+    if "w" in arrays and call["seed"] % 3 == 0:
+        arrays["w"] = arrays["x"]
+    return arrays, values
+
+
+def hold_proofs(kernel: Any, told: list[Any], report: Any, arrays: dict[str, Any], values: dict[str, Any], call: dict[str, Any]) -> None:
+    """Nothing that is proved never to happen has happened."""
+    from laminar.kernels.analyse.granted import Granted
+
+    as_said = Granted.of(kernel, said=True).broken(values, call["count"]) is None
+    if Granted.of(kernel).broken(values, call["count"]) is not None:
+        return
+    open_, proved = set(), set()
+    for one in told:
+        place = (one.kind, frozenset((one.at, one.other or one.at)))
+        (proved if one.verdict == "proved" and (as_said or not one.said) else open_).add(place)
+    for finding in report.findings:
+        place = (KINDS.get(finding.kind, finding.kind), frozenset((finding.at, finding.other or finding.at)))
+        assert place in open_ or place not in proved, f"refuted: {place[0]} was proved, {call}: {finding.text('kernel.c', kernel.text)}"
+    hold_written(kernel, [one for one in told if one.kind == "written" and one.verdict == "proved"], as_said, arrays, values, call)
+
+
+def hold_written(
+    kernel: Any, proved: list[Any], as_said: bool, arrays: dict[str, Any], values: dict[str, Any], call: dict[str, Any]
+) -> None:
+    """Outputs of which every element is said to be written have no element that stays what it was, whatever that is."""
+    import numpy as np
+
+    from laminar.kernels.analyse.start import Start
+    from laminar.kernels.arguments import evaluated
+    from laminar.kernels.emulate.run import emulate
+
+    scalars = {one.of: values[one.name] for one in kernel.values}
+    number = None if kernel.instances is None else evaluated(kernel.instances, scalars)
+    if number is None:
+        first = next(one for one in kernel.arrays if one.mode != "in")
+        counted = any(Start.of(kernel, said=True).number is None for _ in (0,))
+        number = call["count"] if counted else arrays[first.name].size
+    names = [one.what.strip("`") for one in proved if not one.said or (as_said and number == call["count"])]
+    if not names:
+        return
+    fills = []
+    for fill in (1, 0):
+        filled = {name: np.full_like(array, fill) if name in names else array for name, array in arrays.items()}
+        fills.append(emulate(kernel, filled, values, call["count"], steps=STEPS).outputs)
+    for name in names:
+        stayed = (fills[0][name] == 1) & (fills[1][name] == 0)
+        assert not stayed.any(), f"refuted: `{name}` is not written at {np.argwhere(stayed)[0].tolist()}, {call}"
+
+
+def compared(native: Any, report: Any, arrays: dict[str, Any], values: dict[str, Any], call: dict[str, Any], threads: int) -> str:
+    from laminar.core.errors import LaminarError
+
+    beyond = [one for one in report.findings if one.kind == "out-of-bounds"]
+    error: LaminarError | None = None
+    guarded = run_guarded(native, arrays, values, call, threads)
+    if isinstance(guarded, LaminarError):
+        error, guarded = guarded, {}
+    if beyond:
+        assert error is not None, f"native code did not see, {call}: {beyond[0].text('kernel.c', '')}"
+        assert error.code == "L703", f"native code ends with {error}, {call}, and not with L703: {beyond[0].what}"
+        return "L703"
+    assert error is None, f"native code ends with {error}, {call}; the emulator finds nothing of that"
+    for name, wanted in report.outputs.items():
+        got = guarded[name]
+        bits = f"u{wanted.dtype.itemsize}"
+        same = got.view(bits) == wanted.view(bits)
+        if wanted.dtype.kind == "f":
+            same |= (got != got) & (wanted != wanted)
+        assert same.all(), f"`{name}` differs at {next(zip(*(~same).nonzero(), strict=True))}, {call}:\n{got}\n{wanted}"
+    return "same"
+
+
+def run_guarded(native: Any, arrays: dict[str, Any], values: dict[str, Any], call: dict[str, Any], threads: int) -> Any:
+    """Arrays as native code leaves them, by name, or the error that it ends with."""
+    from laminar.core.errors import LaminarError
+    from laminar.kernels.circuit import phases
+    from tests.nets._guarded import Guarded
+
+    at_end = call["seed"] % 4 != 0
+    guarded = {name: Guarded(array, at_end=at_end) for name, array in arrays.items()}
+    if "w" in arrays and arrays["w"] is arrays["x"]:
+        guarded["w"] = guarded["x"]
+    added: list[Guarded] = []
+
+    def zeros(shape: Any, dtype: Any) -> Any:
+        added.append(Guarded(numpy.zeros(shape, dtype), at_end=at_end))
+        return added[-1].array
+
+    numpy = phases.np
+    phases.np = SimpleNamespace(zeros=zeros)  # what phases keep between them lies between such pages, too
+    error: LaminarError | None = None
+    try:
+        native.run([one.array for one in guarded.values()], list(values.values()), call["count"], threads)
+    except LaminarError as caught:
+        error = caught
+    finally:
+        phases.np = numpy
+    for name, one in [*guarded.items(), *(("what phases keep", one) for one in added)]:
+        assert one.whole, f"native code wrote beside `{name}`, {call}"
+    inputs_ = [one.name for one in native.kernel.arrays if one.mode == "in"]
+    for name in inputs_:
+        assert (guarded[name].array.view("u1") == arrays[name].view("u1")).all(), f"native code changed the input `{name}`, {call}"
+    return error or {name: one.array for name, one in guarded.items()}
+
+
+def alone(native: Any, arrays: dict[str, Any], values: dict[str, Any], call: dict[str, Any], threads: int) -> str:
+    """A call that may take for ever, in a process that is ended after a moment."""
+    sys.stderr.flush()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads of native code wait in the parent, and are not needed in the child
+        child = os.fork()
+    if child == 0:
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        code = 3
+        try:
+            run_guarded(native, arrays, values, call, 1)
+            code = 0
+        except AssertionError as error:
+            print(error, file=sys.stderr, flush=True)
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    ended = os.waitstatus_to_exitcode(status)
+    assert ended in (0, -signal.SIGALRM), f"a call of many rounds ended with {ended}, {call}"
+    return "many rounds"
+
+
+# by hand
+
+
+def shrunk(nodes: Nodes, case: Case, said: str) -> Case:
+    """The smallest that fails with an error that begins like this one."""
+    again = True
+    while again:
+        again = False
+        for fewer in smaller(nodes):
+            try:
+                attempt(Case(fewer, case.calls, case.mode), "")
+            except AssertionError as error:
+                if sort_of(str(error)) == said:
+                    nodes, again = fewer, True
+                    break
+    return Case(nodes, case.calls, case.mode)
+
+
+def sort_of(error: str) -> str:
+    words = error.split(": ", 2)
+    return " ".join(words[2 if words[1] == "AssertionError" else 1].split()[:3])
+
+
+def main() -> None:
+    if sys.argv[1:] == ["child"]:
+        serve(tried)
+        return
+    case = Case.of(int(sys.argv[2]))
+    try:
+        print(check(int(sys.argv[2])))
+    except AssertionError as error:
+        print(error)
+        small = shrunk(case.nodes, case, sort_of(str(error)))
+        try:
+            attempt(small, "shrunk")
+        except AssertionError as less:
+            print(less)
+    close()
+
+
+if __name__ == "__main__":
+    main()
