@@ -17,6 +17,7 @@ from laminar.kernels.analyse.intervals import Interval, Intervals
 from laminar.kernels.analyse.proofs import Proofs, accesses
 from laminar.kernels.analyse.space import Space
 from laminar.kernels.analyse.terms import HIGH, LOW, Run, Term, Terms
+from laminar.kernels.analyse.verdicts import verdicts
 from laminar.kernels.emulate.run import emulate
 from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.rules import KernelError
@@ -254,6 +255,15 @@ def test_facts_are_data() -> None:
     }
     assert proofs.intervals[id(load)].reason == "the index is k + 1"
     assert {str(test) for test in proofs.intervals[id(store)].condition} >= {"0 <= begin", "end - 1 < n"}
+
+
+def test_check_tells_in_which_runs_nothing_is_checked() -> None:
+    kernel, _ = proofs_of(
+        "void kernel(int i, int count, int n, int k, const float x[n], out float y[count]) {"
+        "while (y[i] > 0.5f) y[i] -= 1.0f; y[i] = x[k]; }"
+    )
+    told = [one.why for one in verdicts(kernel) if one.kind == "bounds" and one.what == "`x`"]
+    assert told == ["the index may be less than 0 or too large; not in runs in which 0 <= k and k < n"]
 
 
 def test_what_intervals_do_not_tell_symbols_may() -> None:

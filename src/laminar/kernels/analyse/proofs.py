@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from laminar.kernels.analyse.counted import finite
 from laminar.kernels.analyse.facts import Facts
 from laminar.kernels.analyse.form import Form
 from laminar.kernels.analyse.intervals import Guard, Interval
+from laminar.kernels.analyse.prove import LIMITS
 from laminar.kernels.analyse.ranges import Ends, Ranges, Within
 from laminar.kernels.analyse.space import Space
 from laminar.kernels.analyse.start import Start
@@ -38,6 +39,15 @@ class Fact:
     index: tuple[Interval, ...] = ()
     guards: frozenset[Guard] | None = None
 
+    @property
+    def asked(self) -> list[str]:
+        """What a run has to be like, for people: but for numbers that are too large for their type."""
+        plain = [test for test in ordered(self.condition) if test.right is not None]
+        return [str(test) for test in plain if not {test.left.known, (test.right or test.left).known} & _LARGEST]
+
+
+_LARGEST: Final = {*LIMITS["int"], *LIMITS["long"]}
+
 
 @dataclass(frozen=True)
 class Proofs:
@@ -50,11 +60,11 @@ class Proofs:
     fits: frozenset[Test]
 
     @staticmethod
-    def of(kernel: Kernel, space: Space) -> Proofs:
-        """Of runs with any number of instances."""
+    def of(kernel: Kernel, space: Space, facts: Facts | None = None) -> Proofs:
+        """Of runs with any number of instances. `facts`: of the kernel, where they are known already."""
         ranges = Ranges.of(space)
         known = [_of_access(one) for one in ranges.within.values() if one] + [_of_loop(one) for one in ranges.ends.values() if one]
-        return Proofs(kernel, {id(one.of): one for one in known}, symbolic(Facts.of(kernel), ranges.known.terms), ranges.fits)
+        return Proofs(kernel, {id(one.of): one for one in known}, symbolic(facts or Facts.of(kernel), ranges.known.terms), ranges.fits)
 
     @property
     def every(self) -> list[Fact]:
