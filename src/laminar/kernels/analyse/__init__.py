@@ -12,6 +12,7 @@ Read in this order:
     facts.py       `Facts.of(kernel)`: forms, strides and ranges at each place of a kernel
     bounds.py      accesses that stay within their arrays
     races.py       accesses of different instances that never meet, by dependence tests; witness.py: two that do
+    replay.py      a witness, as the emulator sees it
     assigned.py    variables that are read before they have a value
     barriers.py    barriers that not all instances reach, and what they keep apart
     live.py        what is needed behind a barrier

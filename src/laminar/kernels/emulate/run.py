@@ -6,7 +6,7 @@ report = emulate(kernel, {"x": x}, {"slope": 0.1}, count=1024)
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from laminar.kernels.emulate.report import Access, Register, Report
 from laminar.kernels.emulate.strides import Strides
 from laminar.kernels.emulate.translate import Program, translated
 from laminar.kernels.language.contract import contracted
-from laminar.kernels.language.tree import Kernel, Object, Variable
+from laminar.kernels.language.tree import At, Kernel, Object, Variable
 from laminar.kernels.language.types import converted, to_float
 
 STEPS: Final = 100_000_000
@@ -37,10 +37,15 @@ def emulate(
     *,
     empty: Iterable[str] = (),
     file: str = "kernel.c",
+    arithmetic: bool = False,
+    races: Collection[At] | None = None,
 ) -> Report:
     """Arrays and values as arguments.py has them; the arrays stay as they are, and outputs that are missing start as zeros. Instances run
-    by their numbers, or in an order drawn by `seed`. Elements of the arrays named in `empty` have no value at the start."""
-    program = translated(contracted(kernel), frozenset(empty))
+    by their numbers, or in an order drawn by `seed`. Elements of the arrays named in `empty` have no value at the start.
+    `arithmetic`: numbers that wrap around, shifts by too many bits and conversions that are cut are findings, too. `races`: only these
+    places are looked at for races."""
+    only = None if races is None else frozenset(races)
+    program = translated(contracted(kernel), frozenset(empty), arithmetic=arithmetic, races=only)
     scalars: dict[Variable, Value] = {kernel.count: count}
     scalars |= {one.of: converted(values[one.name], one.of.type) for one in kernel.values if isinstance(one.of, Variable)}
     sizes = {one: shape_of(one, scalars) for one in kernel.objects}
@@ -74,7 +79,7 @@ def _run(
     w = program.writer
     names: dict[str, Any] = {f"f_{name}": function for name, function in arithmetic.FUNCTIONS.items()}
     names |= {name: getattr(arithmetic, name) for name in arithmetic.USED}
-    names |= {name: getattr(watch, name) for name in ("outside", "empty", "unset", "divided", "race", "endless")}
+    names |= {name: getattr(watch, name) for name in Watch.CALLED}
     names |= {"cell": array("f", [0.0]), "ended": strides.ended, "to_float": to_float}
     exec(program.code, names)  # our own text: nothing of the kernel's but numbers goes into it as it is
     given: dict[str, Any] = {f"{w.variable(variable)}_": value for variable, value in scalars.items()}
