@@ -95,10 +95,10 @@ _fragmented = Fragmented()
 def tried(case: dict[str, Any]) -> str:
     import numpy as np
 
+    from laminar.kernels.analyse.space import Space
     from laminar.kernels.compile.host import host, object_code
     from laminar.kernels.compile.native import Native, text_of
     from laminar.kernels.compile.plan import planned
-    from laminar.kernels.compile.space import Space
     from laminar.kernels.emulate.run import emulate
     from laminar.kernels.language.contract import contracted
     from laminar.kernels.language.kernel import read_kernel

@@ -69,7 +69,7 @@ def tried(case: dict[str, Any]) -> str:
         if arrays is None:
             continue
         try:
-            report = emulate(kernel, arrays, values, call["count"], steps=STEPS)
+            report = emulate(kernel, arrays, values, call["count"], steps=STEPS, proofs=True)
         except LaminarError as error:
             if error.code != "L704":
                 raise

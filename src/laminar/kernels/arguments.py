@@ -20,7 +20,7 @@ import numpy as np
 
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
-from laminar.kernels.language.fold import folded
+from laminar.kernels.language.fold import size_value
 from laminar.kernels.language.print import show
 from laminar.kernels.language.rewrite import Rewrite
 from laminar.kernels.language.rules import excerpt
@@ -64,9 +64,8 @@ class _Known(Rewrite):
 
 
 def evaluated(expression: Expression, scalars: Mapping[Variable, Value]) -> int | None:
-    """A size or a number of instances; None while some value is not known."""
-    found = folded(_Known(scalars).expression(expression))
-    return None if found is None else int(found.value)
+    """A size or a number of instances, as native code computes it; None while some value is not known."""
+    return size_value(_Known(scalars).expression(expression))
 
 
 def shape_of(object_: Object, scalars: Mapping[Variable, Value]) -> tuple[int, ...]:

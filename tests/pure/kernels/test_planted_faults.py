@@ -57,7 +57,7 @@ FAULTS = {
     "a barrier as often as the data tell": Planted("divergent-barrier", 2, "for (int j = 0; j < x[i]; j++) barrier();", checked=True),
     "who is ready leaves before the barrier": Planted("divergent-barrier", 3, "if (x[i] == 2) return;\nbarrier(); y[i] = 1;", checked=True),
     "a product of ints": Planted("wrapped-overflow", 2, "y[i] = (x[i] + 40000) * 60000;"),
-    "a sum that grows": Planted("wrapped-overflow", 2, "int s = 1; for (int j = 0; j < 40; j++) s += s; y[i] = s;"),
+    "a sum of all that grows": Planted("wrapped-overflow", 2, "atomic_add(&y[0], 1000000000);"),
     "the smallest number turned round": Planted("wrapped-overflow", 2, "int s = INT_MIN; y[i] = -s;"),
     "a long that becomes an int": Planted("wrapped-overflow", 2, "long s = 1L << 40; y[i] = (int)(s + i);"),
     "a shift by what the data tell": Planted("wide-shift", 2, "y[i] = 1 << (x[i] * 8);"),

@@ -14,9 +14,9 @@ from typing import Final, Literal, TypeAlias
 
 from laminar.kernels.analyse.assigned import Assigned, check_assigned
 from laminar.kernels.analyse.barriers import Intervals, check_barriers
-from laminar.kernels.analyse.bounds import unproved
-from laminar.kernels.analyse.counted import counted, ends_loop, finite
+from laminar.kernels.analyse.counted import counted, ends_loop
 from laminar.kernels.analyse.facts import Facts
+from laminar.kernels.analyse.proofs import Fact, open_ends, symbolic
 from laminar.kernels.analyse.races import Access, Races
 from laminar.kernels.analyse.replay import Replay
 from laminar.kernels.analyse.witness import Small, beyond, meetings
@@ -69,8 +69,9 @@ def verdicts(kernel: Kernel, name: str = "kernel.c") -> list[Verdict]:
     """In the order of the text. Raises KernelError as `check` does."""
     check(kernel, name)
     every, replay = [Facts.of(kernel), Facts.of(kernel, said=True)], Replay(kernel)
+    proved = [symbolic(facts) for facts in every]
     found = [
-        *_bounds(every, replay),
+        *_bounds(every, proved, replay),
         *_races(every, replay),
         *_assigned(every[0]),
         *_divisions(every, replay),
@@ -79,7 +80,7 @@ def verdicts(kernel: Kernel, name: str = "kernel.c") -> list[Verdict]:
             for one in statements(kernel.body)
             if isinstance(one, Barrier)
         ),
-        *_ends(every[0], replay),
+        *_ends(every[0], proved[0], replay),
         *_written(every),
     ]
     return sorted(found, key=lambda one: (one.at, one.kind, one.other or one.at))
@@ -89,12 +90,12 @@ def _nodes(facts: Facts) -> list[Access]:
     return [sites[0].node for sites in facts.values.sites.values()]
 
 
-def _bounds(every: list[Facts], replay: Replay) -> Iterator[Verdict]:
+def _bounds(every: list[Facts], proved: list[dict[int, Fact]], replay: Replay) -> Iterator[Verdict]:
     for node in _nodes(every[0]):
         name = f"`{node.object.name}`"
-        proved = next((facts for facts in every if not any(unproved(facts, node, number) for number in range(len(node.index)))), None)
-        if proved is not None:
-            yield Verdict("bounds", "proved", node.at, None, name, "the index is within the array", (), proved.said)
+        fact = next(((bounds[id(node)], bool(said)) for said, bounds in enumerate(proved) if id(node) in bounds), None)
+        if fact is not None:
+            yield Verdict("bounds", "proved", node.at, None, name, fact[0].reason, (), fact[1])
             continue
         ways = (one for site in every[-1].accesses(node) for one in beyond(every[-1], site))
         shown = next((one for one in ways if replay.outside(one[2], node.at)), None)
@@ -108,7 +109,7 @@ def _bounds(every: list[Facts], replay: Replay) -> Iterator[Verdict]:
 
 def _open_ends(facts: Facts, node: Access) -> str:
     for number in range(len(node.index)):
-        if (left := unproved(facts, node, number)) is not None:
+        if (left := open_ends(facts, node, number)) is not None:
             words = " or ".join(word for word, open_ in zip(("less than 0", "too large"), left, strict=True) if open_)
             return f"index {number + 1} may be {words}" if len(node.index) > 1 else f"the index may be {words}"
     return ""
@@ -189,10 +190,10 @@ def _shown(every: list[Facts], replay: Replay, at: At) -> bool:
     return any(replay.divides(small, at) for small in Small.all(every[-1]))
 
 
-def _ends(facts: Facts, replay: Replay) -> Iterator[Verdict]:
+def _ends(facts: Facts, proved: dict[int, Fact], replay: Replay) -> Iterator[Verdict]:
     for loop in (one for one in statements(facts.kernel.body) if isinstance(one, Loop)):
-        if finite(loop) or id(loop) in facts.ending:
-            yield Verdict("end", "proved", loop.at, None, "the loop", "its counter reaches the bound")
+        if (fact := proved.get(id(loop))) is not None:
+            yield Verdict("end", "proved", loop.at, None, "the loop", fact.reason)
         elif isinstance(loop.condition, Constant) and loop.condition.value and not ends_loop(loop.body) and _endless(facts, replay):
             yield Verdict("end", "witness", loop.at, None, "the loop", "nothing ends it", (0,))
         elif counted(loop) is not None:

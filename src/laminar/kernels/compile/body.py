@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
+from laminar.kernels.analyse.space import ALL, Digit
 from laminar.kernels.compile.assembly import KINDS, Code, Word, number, wide
 from laminar.kernels.compile.differs import Differs, Kind
 from laminar.kernels.compile.grid import LANES, ROWS, Shape, Value, base, cell, each, scalar, spread
 from laminar.kernels.compile.marks import Marked
 from laminar.kernels.compile.regions import Key, Regions
-from laminar.kernels.compile.space import Digit
 from laminar.kernels.language.tree import At, Atomic, Kernel, Load, Object, Store, Type, Variable
 
 FAIL: Final = "own.fail"
@@ -21,7 +21,6 @@ ENDLESS: Final = 2
 DIVIDED: Final = 3  # what only code with counters looks for
 RACE: Final = 4
 UNSET: Final = 5
-ALL: Final = Digit((), None)
 DEEP: Final = 16  # conditions within each other, after which LLVM is to look no further back: it looks through all of them at each
 
 
@@ -29,7 +28,7 @@ Access: TypeAlias = Load | Store | Atomic
 
 
 @dataclass(frozen=True)
-class Proofs:
+class Allowed:
     """`unchecked`: accesses by id that need no check; `free`: those that are within bounds whatever conditions say, so that they may be
     done early. `endless`: loops by id that may have no end."""
 
@@ -107,7 +106,7 @@ class Body:
     sizes: dict[Object, tuple[Word, ...]]
     given: dict[Variable, Word]
     digits: dict[Digit, Value]
-    proofs: Proofs
+    proofs: Allowed
     active: tuple[Word, ...] = ()
     mask: Slot | None = None
     tail: Slot | None = None  # lanes that are there, if some are beyond the end

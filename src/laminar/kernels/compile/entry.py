@@ -10,15 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from laminar.kernels.analyse.space import ALL, Digit, Space
 from laminar.kernels.compile.assembly import KINDS, Code, Module, Word, number
-from laminar.kernels.compile.body import ALL, FAIL, Body, Counters, Proofs
+from laminar.kernels.compile.body import FAIL, Allowed, Body, Counters
 from laminar.kernels.compile.differs import Differs
 from laminar.kernels.compile.grid import Shape, Value
 from laminar.kernels.compile.marks import Marked
 from laminar.kernels.compile.regions import ALL as START
 from laminar.kernels.compile.shadows import mark_of
 from laminar.kernels.compile.sizes import size_word
-from laminar.kernels.compile.space import Digit, Space
 from laminar.kernels.compile.statements import written
 from laminar.kernels.compile.watch import FEW, Watch
 from laminar.kernels.language.tree import Kernel, Object, Variable
@@ -72,7 +72,7 @@ class Frame:
         code: Code,
         differs: Differs,
         digits: dict[Digit, Value],
-        proofs: Proofs,
+        proofs: Allowed,
         active: tuple[Word, ...] = (),
         counters: Counters | None = None,
     ) -> Body:
@@ -132,7 +132,7 @@ def write_fail(module: Module) -> None:
     code.finish()
 
 
-def write_each(module: Module, frame: Frame, name: str, proofs: Proofs, attributes: str = "", *, recorded: bool = False) -> None:
+def write_each(module: Module, frame: Frame, name: str, proofs: Allowed, attributes: str = "", *, recorded: bool = False) -> None:
     """One instance after another, from %begin to %end. `recorded`: with the elements that each looks at."""
     begin, end = Word("%begin", "i64"), Word("%end", "i64")
     code = Code(module, name, [(begin, ""), (end, ""), *frame.common], "i32", f"noinline nounwind {attributes}")

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from laminar.kernels.analyse.space import Space
 from laminar.kernels.arguments import Value, shape_of
 from laminar.kernels.compile import cache
 from laminar.kernels.compile.board import Status
@@ -22,7 +23,6 @@ from laminar.kernels.compile.host import host, object_code
 from laminar.kernels.compile.marks import Bits
 from laminar.kernels.compile.native import Native, check_small, text_of, waits
 from laminar.kernels.compile.plan import independent, planned
-from laminar.kernels.compile.space import Space
 from laminar.kernels.compile.watch import MOST_OWNERS, Watch
 from laminar.kernels.emulate.report import Access, Register, Report
 from laminar.kernels.emulate.run import STEPS, emulate

@@ -18,7 +18,9 @@ from typing import Any, Final, NoReturn, TypeAlias, final
 import numpy as np
 
 from laminar.core.errors import LaminarError
-from laminar.kernels.arguments import DTYPES, check_assumptions, shape_of
+from laminar.kernels.analyse.proofs import accesses
+from laminar.kernels.analyse.space import Space
+from laminar.kernels.arguments import DTYPES, check_assumptions, evaluated, shape_of
 from laminar.kernels.compile import cache
 from laminar.kernels.compile.board import CLAIM, Status
 from laminar.kernels.compile.board import MOST as MOST_THREADS
@@ -29,8 +31,6 @@ from laminar.kernels.compile.entry import RUN
 from laminar.kernels.compile.grid import Shape
 from laminar.kernels.compile.host import host, linked, object_code
 from laminar.kernels.compile.plan import independent, planned
-from laminar.kernels.compile.sizes import size_number
-from laminar.kernels.compile.space import Space
 from laminar.kernels.compile.together import Pace, Shared
 from laminar.kernels.compile.watch import Watch
 from laminar.kernels.emulate.findings import HINTS
@@ -40,17 +40,12 @@ from laminar.kernels.language.room import too_large
 from laminar.kernels.language.rules import KernelError, excerpt
 from laminar.kernels.language.tree import (
     At,
-    Atomic,
     Barrier,
     Kernel,
-    Load,
     Object,
-    Store,
     Type,
     Variable,
-    expressions,
     statements,
-    walk,
 )
 from laminar.kernels.language.types import converted
 
@@ -174,7 +169,7 @@ class Native:
         scalars = {self.kernel.count: count, **{one.of: int(value) for one, value in zip(self.kernel.values, values, strict=True)}}
         size = 1
         for factor in self._space.cuts[self.plan.axis - 1]:
-            size *= size_number(self._space.resolved_deep(self._space.sizes[factor]), scalars)  # type: ignore[arg-type]
+            size *= evaluated(self._space.resolved_deep(self._space.sizes[factor]), scalars) or 1  # type: ignore[arg-type]
         return max(size * self.plan.shape.rows, 1)
 
     def _check(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int) -> None:
@@ -231,14 +226,6 @@ class Native:
 def waits(kernel: Kernel) -> bool:
     """Are there barriers or shared arrays?"""
     return any(one.memory == "shared" for one in kernel.objects) or any(isinstance(one, Barrier) for one in statements(kernel.body))
-
-
-def accesses(kernel: Kernel) -> list[Load | Store | Atomic]:
-    found: list[Load | Store | Atomic] = []
-    for one in statements(kernel.body):
-        found += [part for whole in expressions(one) for part in walk(whole) if isinstance(part, Load)]
-        found += [one] if isinstance(one, (Store, Atomic)) else []
-    return found
 
 
 def check_small(kernel: Kernel, file: str = "kernel.c") -> None:

@@ -1,0 +1,133 @@
+"""The proofs of a kernel, as facts: what is proved, in which runs, and why. One prover for whoever asks: `laminar kernel check`, native
+code, which leaves checks away, and the emulator, which looks at each fact as it runs.
+
+    proofs = Proofs.of(kernel, Space.of(kernel))
+    proofs.symbols[id(access)].condition      tests that a run has to pass for the access to be within its array
+
+There are two ways to prove that an index is within its array. Intervals (ranges.py) are known as a run starts, and cost tests then; sums of
+symbols (prove.py) relate an index to others and to sizes, and what they prove holds in all runs that keep to granted.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from laminar.kernels.analyse.counted import finite
+from laminar.kernels.analyse.facts import Facts
+from laminar.kernels.analyse.form import Form
+from laminar.kernels.analyse.intervals import Guard, Interval
+from laminar.kernels.analyse.ranges import Ends, Ranges, Within
+from laminar.kernels.analyse.space import Space
+from laminar.kernels.analyse.start import Start
+from laminar.kernels.analyse.terms import Term, Terms, Test
+from laminar.kernels.language.tree import Atomic, Kernel, Load, Loop, Store, expressions, statements, walk
+
+Access: TypeAlias = Load | Store | Atomic
+
+
+@dataclass(frozen=True)
+class Fact:
+    """In runs in which all tests of the `condition` hold the access is within its array, or the loop ends. `index`: what its indices,
+    or the loop's counter, are then, if that is known. `guards`: conditions that it rests on; None: it is not known which ones."""
+
+    of: Access | Loop
+    condition: frozenset[Test]
+    reason: str
+    index: tuple[Interval, ...] = ()
+    guards: frozenset[Guard] | None = None
+
+
+@dataclass(frozen=True)
+class Proofs:
+    """Facts of accesses and loops, by id: at most one of each kind, by intervals and by symbols; what is not there is not proved. `fits`:
+    tests without which the space of instances has no digits."""
+
+    kernel: Kernel
+    intervals: Mapping[int, Fact]
+    symbols: Mapping[int, Fact]
+    fits: frozenset[Test]
+
+    @staticmethod
+    def of(kernel: Kernel, space: Space) -> Proofs:
+        """Of runs with any number of instances."""
+        ranges = Ranges.of(space)
+        known = [_of_access(one) for one in ranges.within.values() if one] + [_of_loop(one) for one in ranges.ends.values() if one]
+        return Proofs(kernel, {id(one.of): one for one in known}, symbolic(Facts.of(kernel), ranges.known.terms), ranges.fits)
+
+    @property
+    def every(self) -> list[Fact]:
+        return [*self.intervals.values(), *self.symbols.values()]
+
+
+def _of_access(one: Within) -> Fact:
+    places = [f"from {each.low} to {each.high}" if each.low is not each.high else str(each.low) for each in one.index]
+    return Fact(one.access, one.tests, f"the index is {' and '.join(places)}", one.index, one.guards)
+
+
+def _of_loop(one: Ends) -> Fact:
+    return Fact(one.loop, one.tests, f"its counter goes from {one.counter.low} to {one.counter.high}", (one.counter,))
+
+
+def ordered(tests: frozenset[Test]) -> list[Test]:
+    return sorted(tests, key=lambda test: (test.left.number, test.right.number if test.right is not None else -1, test.how))
+
+
+def accesses(kernel: Kernel) -> list[Access]:
+    found: list[Access] = []
+    for one in statements(kernel.body):
+        found += [part for whole in expressions(one) for part in walk(whole) if isinstance(part, Load)]
+        found += [one] if isinstance(one, (Store, Atomic)) else []
+    return found
+
+
+def symbolic(facts: Facts, terms: Terms | None = None) -> dict[int, Fact]:
+    """What no instance can break in a run that keeps to what is granted: accesses within their arrays, and loops that end."""
+    granted = frozenset(_granted(facts, terms or Terms()))
+    found: dict[int, Fact] = {}
+    for key, sites in facts.values.sites.items():
+        node = sites[0].node
+        if not any(open_ends(facts, node, dimension) for dimension in range(len(node.index))):
+            found[key] = Fact(node, granted, "the index is within the array")
+    for loop in (one for one in statements(facts.kernel.body) if isinstance(one, Loop)):
+        if finite(loop):
+            found[id(loop)] = Fact(loop, frozenset(), "its counter reaches the bound")
+        elif id(loop) in facts.ending:
+            found[id(loop)] = Fact(loop, granted, "its counter reaches the bound")
+    return found
+
+
+def open_ends(facts: Facts, node: Access, dimension: int) -> tuple[bool, bool] | None:
+    """(below, beyond): what of a dimension is not proved; None if nothing is left."""
+    size = facts.shapes[node.object][dimension]
+    sites = facts.accesses(node)
+    below = not all(facts.holds(one.index[dimension], one.known) for one in sites)
+    beyond = not all(facts.holds(size - one.index[dimension] - 1, one.known) for one in sites)
+    return (below, beyond) if below or beyond else None
+
+
+def _granted(facts: Facts, terms: Terms) -> list[Test]:
+    tests: list[Test] = []
+    for form in Start.of(facts.kernel, said=facts.said).granted:
+        term = _term(form, terms, tests)
+        tests.append(Test("<=", terms.number(0), term))
+    return [test for test in tests if not test.known]
+
+
+def _term(form: Form, terms: Terms, tests: list[Test]) -> Term:
+    """The value of a form of parameters; with tests that nothing in it wraps around."""
+    total = terms.number(0)
+    for symbols, factor in form.terms.items():
+        product = terms.number(factor)
+        for symbol in symbols:
+            assert symbol.variable is not None, "what is granted is said of parameters"
+            product = _sure(tests, terms.of("*", product, terms.value(symbol.variable)))
+        total = _sure(tests, terms.of("+", total, product))
+    return total
+
+
+def _sure(tests: list[Test], term: Term) -> Term:
+    if term.parts:
+        tests.append(Test("whole", term))
+    return term
