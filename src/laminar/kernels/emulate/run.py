@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from random import Random
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from laminar.kernels.language.types import converted, to_float
 
 STEPS: Final = 100_000_000
 """Rounds of loops that an instance may take."""
+REMEMBERED: Final = 8  # kernels
 
 
 def emulate(
@@ -49,10 +51,7 @@ def emulate(
     `proofs`: the run is held against all that native code believes of the kernel; raises L900 where it refutes something.
     `arithmetic`: numbers that wrap around, shifts by too many bits and conversions that are cut are findings, too. `races`: only these
     places are looked at for races."""
-    ready = contracted(kernel)
-    claims = Claims.of(Proofs.of(ready, Space.of(ready))) if proofs else Claims()
-    only = None if races is None else frozenset(races)
-    program = translated(ready, frozenset(empty), claims.numbers, arithmetic=arithmetic, races=only)
+    claims, program = _program(kernel, frozenset(empty), proofs, arithmetic, None if races is None else frozenset(races))
     scalars: dict[Variable, Value] = {kernel.count: count}
     scalars |= {one.of: converted(values[one.name], one.of.type) for one in kernel.values if isinstance(one.of, Variable)}
     sizes = {one: shape_of(one, scalars) for one in kernel.objects}
@@ -71,6 +70,14 @@ def emulate(
     registers = [Register(line, *(part * counters[block] for part in parts)) for (block, line), parts in program.writer.registers.items()]
     outputs = {one.name: _output(one.of, memory, sizes) for one in kernel.arrays if one.mode != "in" and isinstance(one.of, Object)}
     return Report(kernel, count, outputs, tuple(accesses), tuple(registers), watch.findings, sizes, file)
+
+
+@lru_cache(REMEMBERED)
+def _program(kernel: Kernel, empty: frozenset[str], proofs: bool, arithmetic: bool, races: frozenset[At] | None) -> tuple[Claims, Program]:
+    """What the next run of the same kernel needs, too."""
+    ready = contracted(kernel)
+    claims = Claims.of(Proofs.of(ready, Space.of(ready))) if proofs else Claims()
+    return claims, translated(ready, empty, claims.numbers, arithmetic=arithmetic, races=races)
 
 
 def _run(
