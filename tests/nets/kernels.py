@@ -14,6 +14,7 @@ import signal
 import sys
 import warnings
 from collections import Counter
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -48,7 +49,6 @@ def close() -> None:
 def tried(case: dict[str, Any]) -> str:
     """A word for what became of the case."""
     from laminar.core.errors import LaminarError
-    from laminar.kernels.analyse.verdicts import verdicts
     from laminar.kernels.circuit.native_phases import NativePhases
     from laminar.kernels.compile.native import Options, compiled, waits
     from laminar.kernels.emulate.run import emulate
@@ -57,7 +57,7 @@ def tried(case: dict[str, Any]) -> str:
 
     try:
         kernel = read_kernel(case["text"])
-        told = verdicts(kernel)
+        told = Told.of(kernel)
     except KernelError as error:
         return f"refused by {error.rule}"
     options = Options(lanes=case["mode"] != "one by one", cached=False)
@@ -75,7 +75,7 @@ def tried(case: dict[str, Any]) -> str:
                 raise
             words[alone(native, arrays, values, call, threads)] += 1
             continue
-        hold_proofs(kernel, told, report, arrays, values, call)
+        told.hold(report, arrays, values, call)
         words[compared(native, report, arrays, values, call, threads)] += 1
     return "native" if words["same"] else words.most_common(1)[0][0] if words else "no sizes"
 
@@ -105,49 +105,62 @@ def inputs(kernel: Any, call: dict[str, Any]) -> tuple[dict[str, Any] | None, di
     return arrays, values
 
 
-def hold_proofs(kernel: Any, told: list[Any], report: Any, arrays: dict[str, Any], values: dict[str, Any], call: dict[str, Any]) -> None:
-    """Nothing that is proved never to happen has happened."""
-    from laminar.kernels.analyse.granted import Granted
+@dataclass
+class Told:
+    """What is said of a kernel. `granted`: what its proofs take for granted, and with it of runs that keep to the text's sizes."""
 
-    as_said = Granted.of(kernel, said=True).broken(values, call["count"]) is None
-    if Granted.of(kernel).broken(values, call["count"]) is not None:
-        return
-    open_, proved = set(), set()
-    for one in told:
-        place = (one.kind, frozenset((one.at, one.other or one.at)))
-        (proved if one.verdict == "proved" and (as_said or not one.said) else open_).add(place)
-    for finding in report.findings:
-        place = (KINDS.get(finding.kind, finding.kind), frozenset((finding.at, finding.other or finding.at)))
-        assert place in open_ or place not in proved, f"refuted: {place[0]} was proved, {call}: {finding.text('kernel.c', kernel.text)}"
-    hold_written(kernel, [one for one in told if one.kind == "written" and one.verdict == "proved"], as_said, arrays, values, call)
+    kernel: Any
+    verdicts: list[Any]
+    granted: list[Any]
+    counted: bool  # sizes of arrays name the number of instances
 
+    @staticmethod
+    def of(kernel: Any) -> Told:
+        from laminar.kernels.analyse.granted import Granted
+        from laminar.kernels.analyse.start import Start
+        from laminar.kernels.analyse.verdicts import verdicts
 
-def hold_written(
-    kernel: Any, proved: list[Any], as_said: bool, arrays: dict[str, Any], values: dict[str, Any], call: dict[str, Any]
-) -> None:
-    """Outputs of which every element is said to be written have no element that stays what it was, whatever that is."""
-    import numpy as np
+        granted = [Granted.of(kernel), Granted.of(kernel, said=True)]
+        return Told(kernel, verdicts(kernel), granted, Start.of(kernel, said=True).number is None)
 
-    from laminar.kernels.analyse.start import Start
-    from laminar.kernels.arguments import evaluated
-    from laminar.kernels.emulate.run import emulate
+    def hold(self, report: Any, arrays: dict[str, Any], values: dict[str, Any], call: dict[str, Any]) -> None:
+        """Nothing that is proved never to happen has happened."""
+        keeps, as_said = (one.broken(values, call["count"]) is None for one in self.granted)
+        if not keeps:
+            return
+        open_, proved = set(), set()
+        for one in self.verdicts:
+            place = (one.kind, frozenset((one.at, one.other or one.at)))
+            (proved if one.verdict == "proved" and (as_said or not one.said) else open_).add(place)
+        for finding in report.findings:
+            place = (KINDS.get(finding.kind, finding.kind), frozenset((finding.at, finding.other or finding.at)))
+            said = finding.text("kernel.c", self.kernel.text)
+            assert place in open_ or place not in proved, f"refuted: {place[0]} was proved, {call}: {said}"
+        self._hold_written(as_said, arrays, values, call)
 
-    scalars = {one.of: values[one.name] for one in kernel.values}
-    number = None if kernel.instances is None else evaluated(kernel.instances, scalars)
-    if number is None:
-        first = next(one for one in kernel.arrays if one.mode != "in")
-        counted = any(Start.of(kernel, said=True).number is None for _ in (0,))
-        number = call["count"] if counted else arrays[first.name].size
-    names = [one.what.strip("`") for one in proved if not one.said or (as_said and number == call["count"])]
-    if not names:
-        return
-    fills = []
-    for fill in (1, 0):
-        filled = {name: np.full_like(array, fill) if name in names else array for name, array in arrays.items()}
-        fills.append(emulate(kernel, filled, values, call["count"], steps=STEPS).outputs)
-    for name in names:
-        stayed = (fills[0][name] == 1) & (fills[1][name] == 0)
-        assert not stayed.any(), f"refuted: `{name}` is not written at {np.argwhere(stayed)[0].tolist()}, {call}"
+    def _hold_written(self, as_said: bool, arrays: dict[str, Any], values: dict[str, Any], call: dict[str, Any]) -> None:
+        """Outputs of which every element is said to be written have no element that stays what it was, whatever that is."""
+        import numpy as np
+
+        from laminar.kernels.arguments import evaluated
+        from laminar.kernels.emulate.run import emulate
+
+        kernel = self.kernel
+        number = None if kernel.instances is None else evaluated(kernel.instances, {one.of: values[one.name] for one in kernel.values})
+        if number is None:
+            first = next(one for one in kernel.arrays if one.mode != "in")
+            number = call["count"] if self.counted else arrays[first.name].size
+        sure = [one for one in self.verdicts if one.kind == "written" and one.verdict == "proved"]
+        names = [one.what.strip("`") for one in sure if not one.said or (as_said and number == call["count"])]
+        if not names:
+            return
+        fills = []
+        for fill in (1, 0):
+            filled = {name: np.full_like(array, fill) if name in names else array for name, array in arrays.items()}
+            fills.append(emulate(kernel, filled, values, call["count"], steps=STEPS).outputs)
+        for name in names:
+            stayed = (fills[0][name] == 1) & (fills[1][name] == 0)
+            assert not stayed.any(), f"refuted: `{name}` is not written at {np.argwhere(stayed)[0].tolist()}, {call}"
 
 
 def compared(native: Any, report: Any, arrays: dict[str, Any], values: dict[str, Any], call: dict[str, Any], threads: int) -> str:

@@ -21,7 +21,9 @@ import numpy as np
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.kernels.language.fold import size_value
+from laminar.kernels.language.print import show
 from laminar.kernels.language.rewrite import Rewrite
+from laminar.kernels.language.rules import excerpt
 from laminar.kernels.language.tree import WHOLE, Constant, Expression, Kernel, Object, Parameter, Read, Type, Variable, walk
 from laminar.kernels.language.types import converted
 
@@ -94,7 +96,18 @@ def fitted(
         scalars[kernel.count] = call.count(scalars, {name: shape for name, (shape, _) in arrays.items()})
     shapes = {one.name: call.shape(one, scalars, arrays.get(one.name)) for one in kernel.arrays}
     told = {one.name: scalars[one.of] for one in kernel.values if isinstance(one.of, Variable)}
+    check_assumptions(kernel, scalars, file)
     return Fit(told, shapes, call.instances(int(scalars[kernel.count])))
+
+
+def check_assumptions(kernel: Kernel, scalars: Mapping[Variable, Value], file: str = "kernel.c") -> None:
+    """That the conditions of `#pragma laminar assume` hold: what is proved of a kernel stands on them. Raises L702."""
+    for one in kernel.assumptions:
+        if evaluated(one, scalars) == 0:
+            named = dict.fromkeys(part.variable for part in walk(one) if isinstance(part, Read))
+            has = ", ".join(f"{variable.name} = {scalars[variable]}" for variable in named)
+            said = f"{file}:{one.at.line}:{one.at.column}: the kernel assumes `{show(one)}`, and here {has}"
+            raise LaminarError("L702", f"{said}\n{excerpt(kernel.text, one.at)}", hint="values for which it holds; or another assumption")
 
 
 def checked(kernel: Kernel, given: Mapping[str, Any], file: str = "kernel.c") -> dict[str, Value]:

@@ -232,12 +232,12 @@ def test_no_run_refutes_a_fact(text: str) -> None:
 
 def test_a_false_fact_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the test above can fail: with intervals that forget the upper end of a sum."""
-    kernel = read_kernel("void kernel(int i, int n, const float x[n], out float y[n]) { y[i] = x[i + 1]; }")
+    source = "void kernel(int i, int n, const float x[n], out float y[n]) { y[i] = x[i + 1]; }"
     values, arrays = {}, {"x": np.zeros(4, "float32")}
-    emulate(kernel, arrays, values, 4, proofs=True)
+    emulate(read_kernel(source), arrays, values, 4, proofs=True)
     monkeypatch.setattr(Intervals, "add", lambda _, left, right: left if right else right)
     with pytest.raises(LaminarError, match=r"`x` is proved .* in instance 3 it is \(4,\)") as error:
-        emulate(kernel, arrays, values, 4, proofs=True)
+        emulate(read_kernel(source), arrays, values, 4, proofs=True)
     assert error.value.code == "L900"
 
 

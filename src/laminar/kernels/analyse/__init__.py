@@ -14,6 +14,7 @@ Read in this order:
     terms.py, intervals.py, known.py, ranges.py   bounds as they are known when a run starts, and the tests that they need
     proofs.py      `Proofs.of(kernel, space)`: facts of accesses and loops as data: of what, in which runs, why
     races.py       accesses of different instances that never meet, by dependence tests; witness.py: two that do
+    replay.py      a witness, as the emulator sees it
     assigned.py    variables that are read before they have a value
     barriers.py    barriers that not all instances reach, and what they keep apart
     live.py        what is needed behind a barrier

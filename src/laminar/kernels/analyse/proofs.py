@@ -42,7 +42,7 @@ class Fact:
     @property
     def asked(self) -> list[str]:
         """What a run has to be like, for people: but for numbers that are too large for their type."""
-        plain = [test for test in ordered(self.condition) if test.right is not None]
+        plain = sorted((test for test in ordered(self.condition) if test.right is not None), key=lambda test: test.left.known is None)
         return [str(test) for test in plain if not {test.left.known, (test.right or test.left).known} & _LARGEST]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from laminar.core.errors import LaminarError
 from laminar.kernels.analyse.proofs import accesses
 from laminar.kernels.analyse.space import Space
-from laminar.kernels.arguments import DTYPES, evaluated, shape_of
+from laminar.kernels.arguments import DTYPES, check_assumptions, evaluated, shape_of
 from laminar.kernels.compile import cache
 from laminar.kernels.compile.board import CLAIM, Status
 from laminar.kernels.compile.board import MOST as MOST_THREADS
@@ -195,6 +195,7 @@ class Native:
             self.kernel.count: count,
             **{one.of: value for one, value in zip(wanted, values, strict=True) if isinstance(one.of, Variable)},
         }
+        check_assumptions(self.kernel, scalars, self._file)
         for one, array in zip(parameters, arrays, strict=True):
             assert isinstance(one.of, Object)
             shape, dtype = shape_of(one.of, scalars), DTYPES[one.of.type]

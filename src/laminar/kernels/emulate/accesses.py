@@ -83,7 +83,10 @@ def change(w: Writer, node: Atomic, index: list[str], value: str) -> None:
     new = {"add": f"{old} + {value}", "min": f"f_fmin({old}, {value})", "max": f"f_fmax({old}, {value})"}[operator]
     target = f"a{w.object(object_)}[{flat}]"
     lines = [*watch(w, site, flat), *_taken(w, site, flat, old)]
-    if operator == "add" and type_ == "float":
+    if operator == "add" and w.arithmetic and type_ in ("int", "long"):
+        lines += [f"{old} = {new}", f"{target} = wrap_{type_}({old})"]
+        lines.append(f"if {target} != {old}: wrapped({w.place(node.at, 'the sum')}, v0, {old}, {target})")
+    elif operator == "add" and type_ == "float":
         lines += [f"cell[0] = {new}", f"{target} = cell[0]"]
     else:
         lines.append(f"{target} = wrap_{type_}({new})" if operator == "add" and type_ != "double" else f"{target} = {new}")
@@ -107,6 +110,8 @@ def watch(w: Writer, site: Site, flat: str) -> list[str]:
     """Lines that find another instance at the same element, and leave word of this one."""
     object_, kind, number = site.object, site.kind, w.object(site.object)
     uses = w.uses.get(object_, set())
+    if w.looked_at is not None and site.at not in w.looked_at:
+        return []
     if object_.memory == "local" or not uses & set(RIVALS[kind]) or uses == {"read"}:
         return []
     lines: list[str] = []

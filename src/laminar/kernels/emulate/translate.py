@@ -20,6 +20,7 @@ from laminar.kernels.emulate.accesses import STRIDES, shadows
 from laminar.kernels.emulate.statements import Body, block
 from laminar.kernels.emulate.writer import Kind, Writer
 from laminar.kernels.language.tree import (
+    At,
     Atomic,
     Barrier,
     Kernel,
@@ -54,11 +55,19 @@ class Program:
             raise LaminarError("L701", said, hint="give parts of the expression names of their own") from None
 
 
-def translated(kernel: Kernel, empty: frozenset[str] = frozenset(), claims: Mapping[int, tuple[int, ...]] = NOTHING) -> Program:
-    """`empty`: arrays whose elements have no value at the start. `claims`: numbers of what the run is held against (held.py)."""
+def translated(
+    kernel: Kernel,
+    empty: frozenset[str] = frozenset(),
+    claims: Mapping[int, tuple[int, ...]] = NOTHING,
+    *,
+    arithmetic: bool = False,
+    races: frozenset[At] | None = None,
+) -> Program:
+    """`empty`: arrays whose elements have no value at the start. `claims`: numbers of what the run is held against (held.py). `arithmetic`:
+    look for results that are not what was computed. `races`: places whose accesses may be races; None: all."""
     waits = any(isinstance(one, Barrier) for one in statements(kernel.body))
     watched = frozenset(one for one in kernel.objects if one.memory != "global" or one.name in empty)
-    w = Writer(watched, waits, uses=_uses(kernel), depth=2, claims=claims)
+    w = Writer(watched, waits, races, arithmetic, uses=_uses(kernel), depth=2, claims=claims)
     for parameter in kernel.parameters:
         if isinstance(parameter.of, Variable):
             w.variable(parameter.of)

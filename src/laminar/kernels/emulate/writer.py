@@ -34,6 +34,8 @@ class Site:
 class Writer:
     watched: frozenset[Object] = frozenset()  # whose elements may have no value yet
     waits: bool = False  # there are barriers
+    looked_at: frozenset[At] | None = None  # places whose accesses may be races; None: all
+    arithmetic: bool = False  # numbers that wrap around, wide shifts and cut conversions are findings
     lines: list[str] = field(default_factory=list)
     parts: list[list[str]] = field(default_factory=list)  # functions within: see statements.py
     depth: int = 1
