@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pycparser")
 
 from laminar.core.errors import LaminarError
+from laminar.kernels.analyse.granted import Granted
 from laminar.kernels.analyse.intervals import Interval, Intervals
 from laminar.kernels.analyse.proofs import Proofs, accesses
 from laminar.kernels.analyse.space import Space
@@ -277,6 +278,18 @@ def test_what_intervals_do_not_tell_symbols_may() -> None:
     assert all(run.holds(test) for test in proofs.symbols[id(load)].condition)
     y = np.zeros(5, "float32")
     assert emulate(kernel, {"x": np.ones(5, "float32"), "y": y}, {}, 5, proofs=True).outputs["y"].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_what_is_granted_of_sizes_with_quotients_is_a_test_too() -> None:
+    text = "void kernel(int i, int n, int h, const float x[h], out float y[(h + 3) / 2]) { if (i < (h + 3) / 2) y[i] = x[0]; }"
+    kernel, proofs = proofs_of(text)
+    (h,) = kernel.values
+    assert isinstance(h.of, Variable)
+    load, _ = accesses(kernel)
+    for value, holds in ((1, True), (4, True), (0, False), (2**31 - 1, False), (-9, False)):
+        run = Run({h.of: value, kernel.count: 2}, 0, 2)
+        assert all(run.holds(test) for test in proofs.symbols[id(load)].condition) == holds
+        assert (Granted.of(kernel).broken({"h": value}, 2) is None) == holds
 
 
 def test_what_never_holds_is_no_fact() -> None:
