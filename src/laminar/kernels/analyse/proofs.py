@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from laminar.kernels.analyse.counted import finite
@@ -56,15 +57,21 @@ class Proofs:
 
     kernel: Kernel
     intervals: Mapping[int, Fact]
-    symbols: Mapping[int, Fact]
     fits: frozenset[Test]
+    _terms: Terms
+    _facts: Facts | None = None
 
     @staticmethod
     def of(kernel: Kernel, space: Space, facts: Facts | None = None) -> Proofs:
         """Of runs with any number of instances. `facts`: of the kernel, where they are known already."""
         ranges = Ranges.of(space)
         known = [_of_access(one) for one in ranges.within.values() if one] + [_of_loop(one) for one in ranges.ends.values() if one]
-        return Proofs(kernel, {id(one.of): one for one in known}, symbolic(facts or Facts.of(kernel), ranges.known.terms), ranges.fits)
+        return Proofs(kernel, {id(one.of): one for one in known}, ranges.fits, ranges.known.terms, facts)
+
+    @cached_property
+    def symbols(self) -> Mapping[int, Fact]:
+        """Computed for who asks: that takes longer."""
+        return symbolic(self._facts or Facts.of(self.kernel), self._terms)
 
     @property
     def every(self) -> list[Fact]:

@@ -90,7 +90,7 @@ def write_box(module: Module, frame: Frame, plan: Plan, proofs: Allowed) -> None
         elementary = [*_middle_digits(code, plan, sizes, middle), *above]
 
         def block(shape: Shape, masked: bool, now: Word) -> None:
-            if interrupts is not None:
+            if interrupts is not None and interrupts.counts:
                 interrupts.round()
             digits = {one: _digit(code, frame, shape, sizes, one, now, elementary) for one in digits_in_use(frame)}
             body = frame.body(code, differs[shape], digits, proofs, active, counters, interrupts)

@@ -15,7 +15,7 @@ from laminar.kernels.compile.assembly import KINDS, Code, Module, Word, number
 from laminar.kernels.compile.body import FAIL, Allowed, Body, Counters
 from laminar.kernels.compile.differs import Differs
 from laminar.kernels.compile.grid import Shape, Value
-from laminar.kernels.compile.interrupts import Interrupts, asks
+from laminar.kernels.compile.interrupts import Interrupts, asks, is_long
 from laminar.kernels.compile.marks import Marked
 from laminar.kernels.compile.regions import ALL as START
 from laminar.kernels.compile.shadows import mark_of
@@ -70,7 +70,7 @@ class Frame:
 
     def interrupts(self, code: Code) -> Interrupts | None:
         """As a function starts; None: no instance takes long."""
-        return Interrupts(code, self.status) if asks(self.kernel.body) else None
+        return Interrupts(code, self.status, counts=asks(self.kernel.body)) if is_long(self.kernel.body) else None
 
     def body(
         self,
@@ -148,7 +148,7 @@ def write_each(module: Module, frame: Frame, name: str, proofs: Allowed, attribu
     interrupts = frame.interrupts(code)
 
     def one(now: Word) -> None:
-        if interrupts is not None:
+        if interrupts is not None and interrupts.counts:
             interrupts.round()
         body = frame.body(code, differs, {ALL: Value("long", 0, (now,))}, proofs, counters=counters, interrupts=interrupts)
         body.count(START)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import platform
+from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from laminar.kernels.analyse.counted import counted
 from laminar.kernels.compile.assembly import Code, Module, Word, number
 from laminar.kernels.compile.board import Status
 from laminar.kernels.language.fold import folded
-from laminar.kernels.language.tree import Block, Loop, blocks, statements
+from laminar.kernels.language.tree import Block, Loop, blocks
 
 INTERRUPTED: Final = 6  # a kind of failure, in the status
 POLL: Final = "own.poll"
@@ -54,23 +55,44 @@ def interrupt(status: Status) -> NoReturn:
 
 def takes_long(loop: Loop) -> bool:
     """May it, as far as its text tells?"""
-    if any(isinstance(one, Loop) for part in blocks(loop) for one in statements(part)):
+    if any(is_long(part) for part in blocks(loop)):
         return True
     found = counted(loop)
-    bound = folded(found.bound) if found is not None else None
-    return found is None or bound is None or not found.exact or abs(int(bound.value)) > FEW or found.counter.type == "long"
+    start, bound = (folded(one) if one is not None else None for one in (found.start, found.bound)) if found is not None else (None, None)
+    if found is None or bound is None or not found.exact or found.counter.type == "long":
+        return True
+    return abs(int(bound.value)) > FEW or (start is not None and abs(int(start.value)) > FEW)
+
+
+def polls(loop: Loop) -> bool:
+    """Is each of its rounds to be counted? Where there is a loop within that takes long, and whose rounds are not."""
+    return any(asks(part) for part in blocks(loop))
 
 
 def asks(block: Block) -> bool:
-    """Is there a loop within, so that a round of it may take long?"""
-    return any(isinstance(one, Loop) and takes_long(one) for one in statements(block))
+    """Is there a loop in it that takes long, and none of its rounds counted?"""
+    return any(not polls(one) for one in _long(block))
+
+
+def is_long(block: Block) -> bool:
+    return any(True for _ in _long(block))
+
+
+def _long(block: Block) -> Iterator[Loop]:
+    """The outermost loops that take long."""
+    for one in block:
+        if isinstance(one, Loop) and takes_long(one):
+            yield one
+        else:
+            for part in blocks(one):
+                yield from _long(part)
 
 
 class Interrupts:
-    """Of one function: `left` rounds until the next look, of `stride`."""
+    """Of one function: `left` rounds until the next look, of `stride`. `counts`: blocks of instances are such rounds, too."""
 
-    def __init__(self, code: Code, status: Word) -> None:
-        self._code, self._status = code, status
+    def __init__(self, code: Code, status: Word, *, counts: bool) -> None:
+        self._code, self._status, self.counts = code, status, counts
         self._left, self._stride = code.room("i64"), code.room("i64")
         for room in (self._left, self._stride):
             code.first.append(f"  store i64 {FIRST}, {room}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from laminar.kernels.analyse.intervals import Guard
-from laminar.kernels.analyse.proofs import Fact, Proofs
+from laminar.kernels.analyse.proofs import Fact, Proofs, accesses
 from laminar.kernels.analyse.terms import Operator, Term, Test
 from laminar.kernels.compile import arithmetic
 from laminar.kernels.compile.assembly import Code, Word, number
@@ -67,13 +67,16 @@ class Started:
 
 def allowed(proofs: Proofs, endless: frozenset[int], differs: Differs) -> tuple[Allowed, frozenset[Test]]:
     """What code for blocks of instances may leave away in runs that pass the tests. `endless`: loops that may have no end, as far as their
-    text tells. Of two facts of one thing the one by symbols asks less of the run; but what is done early, for instances that may not come
-    there, takes one that no condition guards which tells them apart."""
-    free = {key for key, fact in proofs.intervals.items() if isinstance(fact.of, Load) and _early(fact, differs)}
-    facts = {**proofs.intervals, **{key: fact for key, fact in proofs.symbols.items() if key not in free}}
+    text tells. What is done early, for instances that may not come there, takes a fact by intervals that no condition guards which tells
+    them apart; else one by symbols asks less of the run, where there is one."""
+    early = {key for key, fact in proofs.intervals.items() if isinstance(fact.of, Loop) or _early(fact, differs)}
+    open_ = ({id(one) for one in accesses(proofs.kernel)} | endless) - early
+    symbols = {key: fact for key, fact in proofs.symbols.items() if key in open_} if open_ else {}
+    facts = {**proofs.intervals, **symbols}
+    free = frozenset(key for key in early if isinstance(facts[key].of, Load))
     kept = {key: fact for key, fact in facts.items() if not isinstance(fact.of, Loop) or key in endless}
     unchecked = frozenset(key for key, fact in kept.items() if not isinstance(fact.of, Loop))
-    return Allowed(unchecked, frozenset(free), endless - kept.keys()), frozenset[Test]().union(*(one.condition for one in kept.values()))
+    return Allowed(unchecked, free, endless - kept.keys()), frozenset[Test]().union(*(one.condition for one in kept.values()))
 
 
 def _early(fact: Fact, differs: Differs) -> bool:

@@ -16,7 +16,7 @@ from laminar.kernels.compile.branches import branch
 from laminar.kernels.compile.differs import is_set, narrows
 from laminar.kernels.compile.expressions import value_of
 from laminar.kernels.compile.grid import constant, scalar
-from laminar.kernels.compile.interrupts import FIRST, asks
+from laminar.kernels.compile.interrupts import FIRST, polls
 from laminar.kernels.compile.memory import stored
 from laminar.kernels.compile.shadows import mark_of, note_assigned, note_declared
 from laminar.kernels.compile.steady import steady
@@ -139,7 +139,7 @@ def _rounds(body: Body, one: Loop, rounds: Rounds | None) -> None:
     code.label(again)
     if rounds is not None:
         _count(body, one, rounds)
-    elif body.interrupts is not None and asks(one.body):
+    elif body.interrupts is not None and polls(one):
         body.interrupts.round()
     if not one.test_last:
         _ask(body, one)
@@ -170,7 +170,7 @@ def _steady_rounds(body: Body, one: Loop, after: str) -> None:
         body.counters = counted
         again = code.fresh("again")
         code.label(again)
-        if body.interrupts is not None and asks(one.body):
+        if body.interrupts is not None and polls(one):
             body.interrupts.round()
         _ask(body, one)
         code.store(code.binary("add", code.load("i64", many), number("i64", 1)), many)
