@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 pytest.importorskip("pycparser")
 
 from laminar.core.errors import LaminarError
+from laminar.kernels.analyse.granted import Granted
 from laminar.kernels.analyse.intervals import Interval, Intervals
 from laminar.kernels.analyse.proofs import Proofs, accesses
 from laminar.kernels.analyse.space import Space
 from laminar.kernels.analyse.terms import HIGH, LOW, Run, Term, Terms
+from laminar.kernels.analyse.verdicts import verdicts
 from laminar.kernels.emulate.run import emulate
 from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.rules import KernelError
@@ -256,6 +258,15 @@ def test_facts_are_data() -> None:
     assert {str(test) for test in proofs.intervals[id(store)].condition} >= {"0 <= begin", "end - 1 < n"}
 
 
+def test_check_tells_in_which_runs_nothing_is_checked() -> None:
+    kernel, _ = proofs_of(
+        "void kernel(int i, int count, int n, int k, const float x[n], out float y[count]) {"
+        "while (y[i] > 0.5f) y[i] -= 1.0f; y[i] = x[k]; }"
+    )
+    told = [one.why for one in verdicts(kernel) if one.kind == "bounds" and one.what == "`x`"]
+    assert told == ["the index may be less than 0 or too large; not in runs in which 0 <= k and k < n"]
+
+
 def test_what_intervals_do_not_tell_symbols_may() -> None:
     """`i - j` of a `j` up to `i` is none that intervals know to be 0 or more."""
     kernel, proofs = proofs_of(
@@ -267,6 +278,18 @@ def test_what_intervals_do_not_tell_symbols_may() -> None:
     assert all(run.holds(test) for test in proofs.symbols[id(load)].condition)
     y = np.zeros(5, "float32")
     assert emulate(kernel, {"x": np.ones(5, "float32"), "y": y}, {}, 5, proofs=True).outputs["y"].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_what_is_granted_of_sizes_with_quotients_is_a_test_too() -> None:
+    text = "void kernel(int i, int n, int h, const float x[h], out float y[(h + 3) / 2]) { if (i < (h + 3) / 2) y[i] = x[0]; }"
+    kernel, proofs = proofs_of(text)
+    (h,) = kernel.values
+    assert isinstance(h.of, Variable)
+    load, _ = accesses(kernel)
+    for value, holds in ((1, True), (4, True), (0, False), (2**31 - 1, False), (-9, False)):
+        run = Run({h.of: value, kernel.count: 2}, 0, 2)
+        assert all(run.holds(test) for test in proofs.symbols[id(load)].condition) == holds
+        assert (Granted.of(kernel).broken({"h": value}, 2) is None) == holds
 
 
 def test_what_never_holds_is_no_fact() -> None:

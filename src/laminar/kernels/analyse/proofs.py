@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from laminar.kernels.analyse.counted import finite
 from laminar.kernels.analyse.facts import Facts
-from laminar.kernels.analyse.form import Form
+from laminar.kernels.analyse.form import Form, Symbol
 from laminar.kernels.analyse.intervals import Guard, Interval
+from laminar.kernels.analyse.prove import LIMITS
 from laminar.kernels.analyse.ranges import Ends, Ranges, Within
 from laminar.kernels.analyse.space import Space
 from laminar.kernels.analyse.start import Start
@@ -38,6 +39,15 @@ class Fact:
     index: tuple[Interval, ...] = ()
     guards: frozenset[Guard] | None = None
 
+    @property
+    def asked(self) -> list[str]:
+        """What a run has to be like, for people: but for numbers that are too large for their type."""
+        plain = sorted((test for test in ordered(self.condition) if test.right is not None), key=lambda test: test.left.known is None)
+        return [str(test) for test in plain if not {test.left.known, (test.right or test.left).known} & _LARGEST]
+
+
+_LARGEST: Final = {*LIMITS["int"], *LIMITS["long"]}
+
 
 @dataclass(frozen=True)
 class Proofs:
@@ -50,11 +60,11 @@ class Proofs:
     fits: frozenset[Test]
 
     @staticmethod
-    def of(kernel: Kernel, space: Space) -> Proofs:
-        """Of runs with any number of instances."""
+    def of(kernel: Kernel, space: Space, facts: Facts | None = None) -> Proofs:
+        """Of runs with any number of instances. `facts`: of the kernel, where they are known already."""
         ranges = Ranges.of(space)
         known = [_of_access(one) for one in ranges.within.values() if one] + [_of_loop(one) for one in ranges.ends.values() if one]
-        return Proofs(kernel, {id(one.of): one for one in known}, symbolic(Facts.of(kernel), ranges.known.terms), ranges.fits)
+        return Proofs(kernel, {id(one.of): one for one in known}, symbolic(facts or Facts.of(kernel), ranges.known.terms), ranges.fits)
 
     @property
     def every(self) -> list[Fact]:
@@ -84,7 +94,9 @@ def accesses(kernel: Kernel) -> list[Access]:
 
 def symbolic(facts: Facts, terms: Terms | None = None) -> dict[int, Fact]:
     """What no instance can break in a run that keeps to what is granted: accesses within their arrays, and loops that end."""
-    granted = frozenset(_granted(facts, terms or Terms()))
+    granted = _granted(facts, terms or Terms())
+    if granted is None:
+        return {}
     found: dict[int, Fact] = {}
     for key, sites in facts.values.sites.items():
         node = sites[0].node
@@ -107,27 +119,46 @@ def open_ends(facts: Facts, node: Access, dimension: int) -> tuple[bool, bool] |
     return (below, beyond) if below or beyond else None
 
 
-def _granted(facts: Facts, terms: Terms) -> list[Test]:
+def _granted(facts: Facts, terms: Terms) -> frozenset[Test] | None:
+    """What is taken for granted, as tests; None: of what no run can be asked."""
     tests: list[Test] = []
     for form in Start.of(facts.kernel, said=facts.said).granted:
         term = _term(form, terms, tests)
+        if term is None:
+            return None
         tests.append(Test("<=", terms.number(0), term))
-    return [test for test in tests if not test.known]
+    return frozenset(test for test in tests if not test.known)
 
 
-def _term(form: Form, terms: Terms, tests: list[Test]) -> Term:
+def _term(form: Form, terms: Terms, tests: list[Test]) -> Term | None:
     """The value of a form of parameters; with tests that nothing in it wraps around."""
     total = terms.number(0)
     for symbols, factor in form.terms.items():
         product = terms.number(factor)
         for symbol in symbols:
-            assert symbol.variable is not None, "what is granted is said of parameters"
-            product = _sure(tests, terms.of("*", product, terms.value(symbol.variable)))
+            value = _symbol(symbol, terms, tests)
+            if value is None:
+                return None
+            product = _sure(tests, terms.of("*", product, value))
         total = _sure(tests, terms.of("+", total, product))
     return total
 
 
+def _symbol(symbol: Symbol, terms: Terms, tests: list[Test]) -> Term | None:
+    if symbol.kind in ("count", "value") and symbol.variable is not None:
+        return terms.value(symbol.variable)
+    if symbol.kind in ("quotient", "rest") and symbol.of is not None and symbol.by is not None:
+        left, right = _term(symbol.of, terms, tests), _term(symbol.by, terms, tests)
+        if left is not None and right is not None:
+            return terms.of("quotient" if symbol.kind == "quotient" else "rest", left, right)
+    if symbol.kind == "wrapped" and symbol.of is not None and (value := _term(symbol.of, terms, tests)) is not None:
+        low, high = LIMITS[symbol.type]  # in runs in which it does not
+        tests += [Test("<=", terms.number(low), value), Test("<=", value, terms.number(high))]
+        return value
+    return None
+
+
 def _sure(tests: list[Test], term: Term) -> Term:
-    if term.parts:
+    if term.operator in ("+", "-", "*"):
         tests.append(Test("whole", term))
     return term

@@ -7,7 +7,7 @@ Never silence: what is not proved and has no witness is said to be checked at ru
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Final, Literal, TypeAlias
@@ -16,9 +16,10 @@ from laminar.kernels.analyse.assigned import Assigned, check_assigned
 from laminar.kernels.analyse.barriers import Intervals, check_barriers
 from laminar.kernels.analyse.counted import counted, ends_loop
 from laminar.kernels.analyse.facts import Facts
-from laminar.kernels.analyse.proofs import Fact, open_ends, symbolic
+from laminar.kernels.analyse.proofs import Fact, Proofs, open_ends, symbolic
 from laminar.kernels.analyse.races import Access, Races
 from laminar.kernels.analyse.replay import Replay
+from laminar.kernels.analyse.space import Space
 from laminar.kernels.analyse.witness import Small, beyond, meetings
 from laminar.kernels.analyse.written import written_everywhere
 from laminar.kernels.language.tree import At, Atomic, Barrier, Constant, Kernel, Load, Loop, Object, Read, statements
@@ -26,6 +27,7 @@ from laminar.kernels.language.tree import At, Atomic, Barrier, Constant, Kernel,
 Kind: TypeAlias = Literal["bounds", "race", "uninitialised", "division", "barrier", "end", "written"]
 Answer: TypeAlias = Literal["proved", "witness", "run-time"]
 
+MOST_ASKED: Final = 3  # tests as a run starts that are told
 MOST_PAIRS: Final = 4000  # of accesses to one array: some tenths of a second
 
 
@@ -69,9 +71,10 @@ def verdicts(kernel: Kernel, name: str = "kernel.c") -> list[Verdict]:
     """In the order of the text. Raises KernelError as `check` does."""
     check(kernel, name)
     every, replay = [Facts.of(kernel), Facts.of(kernel, said=True)], Replay(kernel)
-    proved = [symbolic(facts) for facts in every]
+    proofs = Proofs.of(kernel, Space.of(kernel), every[0])
+    proved = [proofs.symbols, symbolic(every[1])]
     found = [
-        *_bounds(every, proved, replay),
+        *_bounds(every, proved, proofs.intervals, replay),
         *_races(every, replay),
         *_assigned(every[0]),
         *_divisions(every, replay),
@@ -90,7 +93,7 @@ def _nodes(facts: Facts) -> list[Access]:
     return [sites[0].node for sites in facts.values.sites.values()]
 
 
-def _bounds(every: list[Facts], proved: list[dict[int, Fact]], replay: Replay) -> Iterator[Verdict]:
+def _bounds(every: list[Facts], proved: list[Mapping[int, Fact]], started: Mapping[int, Fact], replay: Replay) -> Iterator[Verdict]:
     for node in _nodes(every[0]):
         name = f"`{node.object.name}`"
         fact = next(((bounds[id(node)], bool(said)) for said, bounds in enumerate(proved) if id(node) in bounds), None)
@@ -104,7 +107,13 @@ def _bounds(every: list[Facts], proved: list[dict[int, Fact]], replay: Replay) -
             where = "".join(f"[{one}]" for one in index)
             yield Verdict("bounds", "witness", node.at, None, name, f"with {small.text} it is {node.object.name}{where}", (instance,))
         else:
-            yield Verdict("bounds", "run-time", node.at, None, name, _open_ends(every[-1], node))
+            yield Verdict("bounds", "run-time", node.at, None, name, _open_ends(every[-1], node) + _unless(started.get(id(node))))
+
+
+def _unless(fact: Fact | None) -> str:
+    """In which runs native code checks nothing."""
+    asked = fact.asked if fact is not None else []
+    return f"; not in runs in which {' and '.join(asked)}" if 0 < len(asked) <= MOST_ASKED else ""
 
 
 def _open_ends(facts: Facts, node: Access) -> str:
@@ -192,7 +201,7 @@ def _shown(every: list[Facts], replay: Replay, at: At) -> bool:
     return any(replay.divides(small, at) for small in Small.all(every[-1]))
 
 
-def _ends(facts: Facts, proved: dict[int, Fact], replay: Replay) -> Iterator[Verdict]:
+def _ends(facts: Facts, proved: Mapping[int, Fact], replay: Replay) -> Iterator[Verdict]:
     for loop in (one for one in statements(facts.kernel.body) if isinstance(one, Loop)):
         if (fact := proved.get(id(loop))) is not None:
             yield Verdict("end", "proved", loop.at, None, "the loop", fact.reason)

@@ -11,6 +11,7 @@ Read in this order:
     started.py                       tests that proofs (analyse/proofs.py) need as a run starts, and what code may leave away then
     differs.py, grid.py              what differs among the instances of a block, and values of a block
     body.py, statements.py, branches.py, expressions.py   the tree to operations on blocks; masks where ways part
+    interrupts.py                    Ctrl-C, and other threads, while a call takes long
     memory.py, atomics.py            elements of arrays: side by side, gathered, one after another
     instrumented.py, regions.py, steady.py   code that counts, for the emulator's report
     watch.py, shadows.py, marks.py, side_by_side.py   and looks for races and for what has no value

@@ -11,6 +11,7 @@ from laminar.kernels.analyse.space import ALL, Digit
 from laminar.kernels.compile.assembly import KINDS, Code, Word, number, wide
 from laminar.kernels.compile.differs import Differs, Kind
 from laminar.kernels.compile.grid import LANES, ROWS, Shape, Value, base, cell, each, scalar, spread
+from laminar.kernels.compile.interrupts import Interrupts
 from laminar.kernels.compile.marks import Marked
 from laminar.kernels.compile.regions import Key, Regions
 from laminar.kernels.language.tree import At, Atomic, Kernel, Load, Object, Store, Type, Variable
@@ -94,6 +95,14 @@ class Counters:
     once: bool = False  # these are of one round of a loop, which tells for all
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """`until`: when to look whether it is to go on."""
+
+    done: Word
+    until: Word
+
+
 @dataclass
 class Body:
     """`mask`: who takes part; None: all. `active`: rows that are there, if some may not be; they only count where something is changed."""
@@ -114,7 +123,8 @@ class Body:
     variables: dict[Variable, Slot] = field(default_factory=dict)
     locals: dict[Object, Local] = field(default_factory=dict)
     loops: list[Around] = field(default_factory=list)
-    rounds: Word | None = None  # counted so far, in a loop that may have no end and all within
+    rounds: Rounds | None = None  # counted so far, in a loop that may have no end and all within
+    interrupts: Interrupts | None = None  # if it may take long
     scopes: dict[int, Around] = field(default_factory=dict)
     counters: Counters | None = None
     loose: frozenset[Variable | Object] = frozenset()  # what may be looked at before it has a value

@@ -84,13 +84,16 @@ def write_box(module: Module, frame: Frame, plan: Plan, proofs: Allowed) -> None
     watch = frame.watch
     counters = watch.counters(code, frame.status, rows if shape.rows > 1 else None) if watch is not None else None
     above = _rows_digits(code, plan, sizes, q, rows)
+    interrupts = frame.interrupts(code)
 
     def stretch(middle: Word) -> None:
         elementary = [*_middle_digits(code, plan, sizes, middle), *above]
 
         def block(shape: Shape, masked: bool, now: Word) -> None:
+            if interrupts is not None:
+                interrupts.round()
             digits = {one: _digit(code, frame, shape, sizes, one, now, elementary) for one in digits_in_use(frame)}
-            body = frame.body(code, differs[shape], digits, proofs, active, counters)
+            body = frame.body(code, differs[shape], digits, proofs, active, counters, interrupts)
             if masked:
                 lanes = Value("long", LANES, (number("i64", 0),), 1)
                 left = code.binary("sub", end, now)

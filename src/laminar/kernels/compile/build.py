@@ -12,6 +12,7 @@ from laminar.kernels.compile.boxes import Plan, walk_boxes, write_box
 from laminar.kernels.compile.differs import Differs
 from laminar.kernels.compile.entry import RUN, Frame, call_each, write_each, write_fail, write_run, write_watched
 from laminar.kernels.compile.grid import Shape
+from laminar.kernels.compile.interrupts import asks, write_poll
 from laminar.kernels.compile.started import Started, allowed
 from laminar.kernels.compile.watch import Watch
 from laminar.kernels.language.tree import Kernel, Loop, Variable, statements
@@ -31,6 +32,8 @@ def built(kernel: Kernel, space: Space, plan: Plan | None, watch: Watch | None =
     (fast_code, tests), checked = allowed(proofs, endless, differs), Allowed(endless=endless)
     tests |= proofs.fits if space.cuts else frozenset()
     write_fail(module)
+    if asks(kernel.body):
+        write_poll(module)
 
     def choose(code: Code, given: dict[Variable, Word]) -> None:
         test = Started(code, given, begin, end).all_hold(ordered(tests))

@@ -15,6 +15,7 @@ from laminar.kernels.compile.assembly import KINDS, Code, Module, Word, number
 from laminar.kernels.compile.body import FAIL, Allowed, Body, Counters
 from laminar.kernels.compile.differs import Differs
 from laminar.kernels.compile.grid import Shape, Value
+from laminar.kernels.compile.interrupts import Interrupts, asks
 from laminar.kernels.compile.marks import Marked
 from laminar.kernels.compile.regions import ALL as START
 from laminar.kernels.compile.shadows import mark_of
@@ -67,6 +68,10 @@ class Frame:
         word = code.convert("trunc", self.count, "i32") if count.type == "int" else self.count
         return {count: word, **self.values}
 
+    def interrupts(self, code: Code) -> Interrupts | None:
+        """As a function starts; None: no instance takes long."""
+        return Interrupts(code, self.status) if asks(self.kernel.body) else None
+
     def body(
         self,
         code: Code,
@@ -75,12 +80,13 @@ class Frame:
         proofs: Allowed,
         active: tuple[Word, ...] = (),
         counters: Counters | None = None,
+        interrupts: Interrupts | None = None,
     ) -> Body:
         """Ready to be written: variables that are parameters and change have their values."""
         given = self.given(code)
         sizes = {one: tuple(size_word(code, size, given) for size in one.shape) for one in self.kernel.objects}
         made = Body(code, self.kernel, differs, self.status, dict(self.arrays), sizes, given, digits, proofs, active)
-        made.counters = counters
+        made.counters, made.interrupts = counters, interrupts
         if counters is not None:
             made.loose = self.loose
             made.marks = {one: mark_of(one) for one in counters.filled}
@@ -139,8 +145,12 @@ def write_each(module: Module, frame: Frame, name: str, proofs: Allowed, attribu
     differs = Differs.of(frame.space, Shape())
     counters = frame.watch.counters(code, frame.status, recorded=recorded) if frame.watch is not None else None
 
+    interrupts = frame.interrupts(code)
+
     def one(now: Word) -> None:
-        body = frame.body(code, differs, {ALL: Value("long", 0, (now,))}, proofs, counters=counters)
+        if interrupts is not None:
+            interrupts.round()
+        body = frame.body(code, differs, {ALL: Value("long", 0, (now,))}, proofs, counters=counters, interrupts=interrupts)
         body.count(START)
         written(body, frame.kernel.body)
 

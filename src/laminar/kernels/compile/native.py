@@ -30,6 +30,7 @@ from laminar.kernels.compile.build import built
 from laminar.kernels.compile.entry import RUN
 from laminar.kernels.compile.grid import Shape
 from laminar.kernels.compile.host import host, linked, object_code
+from laminar.kernels.compile.interrupts import INTERRUPTED, heard, interrupt
 from laminar.kernels.compile.plan import independent, planned
 from laminar.kernels.compile.together import Pace, Shared
 from laminar.kernels.compile.watch import Watch
@@ -110,7 +111,7 @@ class Native:
         if not 0 <= begin <= end <= count:
             raise LaminarError("L702", f"{self._file}: instances {begin} to {end} of {count}", hint="a part of what there is")
         pointers, slots = self._given(arrays, values)
-        status = Status()
+        status = heard(Status())
         if begin < end and self._call(begin, end, count, pointers, slots, ctypes.addressof(status)):
             self.fail(status)
 
@@ -128,7 +129,11 @@ class Native:
         pointers, slots = self._given(arrays, values)
 
         def run() -> bool:
-            return not self._call(0, count, count, pointers, slots, status)
+            if not self._call(0, count, count, pointers, slots, status):
+                return True
+            if Status.from_address(status).kind == INTERRUPTED:
+                interrupt(Status.from_address(status))
+            return False
 
         run.holds = (self, arrays)  # type: ignore[attr-defined]  # as long as it is there, so are the code and the arrays
         return run
@@ -149,7 +154,7 @@ class Native:
             together = shared.bound(pointers, slots, self.unit(values, count), count, min(threads, MOST_THREADS))
             together.arrays = arrays  # type: ignore[attr-defined]  # as long as it is there, so are they
             return together
-        status, call = Status(), self._call
+        status, call = heard(Status()), self._call
         place = ctypes.addressof(status)
 
         def alone() -> None:
@@ -215,6 +220,8 @@ class Native:
         """Say what a call noted in its status. `more`: what else mends a loop that does not end."""
         at = At(status.line, status.column)
         where, shown = f"{self._file}:{at.line}:{at.column}", excerpt(self.kernel.text, at)
+        if status.kind == INTERRUPTED:
+            interrupt(status)
         if status.kind != OUTSIDE:
             said = f"{where}: the loop went on for more than {status.size:,} rounds in instance {status.instance}"
             raise LaminarError("L704", f"{said}\n{shown}", hint=f"mend the loop's condition{more}")
