@@ -12,12 +12,13 @@ from laminar.kernels.analyse.verdicts import verdicts
 from laminar.kernels.language.kernel import read_kernel
 from tests.nets import kernel_races
 
-SEEDS = 90
+SEEDS, GROUP = 160, 40
 
 
-def test_generated_kernels_with_barriers_have_no_false_witness() -> None:
-    words = Counter(kernel_races.check(seed) for seed in range(SEEDS))
-    assert words["a witness"] > SEEDS // 10 and words["no race"] > SEEDS // 10
+@pytest.mark.parametrize("first", range(0, SEEDS, GROUP))
+def test_generated_kernels_with_barriers_have_no_false_witness(first: int) -> None:
+    words = Counter(kernel_races.check(seed) for seed in range(first, first + GROUP))
+    assert words["a witness"] > 0 and words["no race"] > 0
 
 
 @pytest.mark.parametrize(("lines", "wrong"), [("y[0] = i;", False), ("y[i] = i; barrier(); y[(i + 1) % n] = 2;", True)])
