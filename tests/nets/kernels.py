@@ -1,10 +1,11 @@
 """Kernels: what is proved holds, native code stays within its arrays, and gives the emulator's bits.
 
-A case is a random kernel with five calls at the edges (_kernel_writer.py). A warm child compiles it as the operator does and runs it on
-arrays between pages that nobody may touch; the emulator runs it with every check on. A case fails where the child dies, where something
-beside an array was written, where the emulator finds what a verdict says is proved never to happen, and where bits differ or an error is
-not the same in both. A call with more rounds than the emulator has patience for is run in a process of its own for half a second, and has
-to stay within its arrays. `python -m tests.nets.kernels shrink SEED` prints the smallest kernel that fails as this one does.
+A case is a random kernel with five calls at the edges (_kernel_writer.py). A warm child compiles it as the operator does (some kernels as
+a circuit, some with counters, whose report has to be the emulator's) and runs it on arrays between pages that nobody may touch; the
+emulator runs it with every check on. A case fails where the child dies, where something beside an array was written, where the emulator
+finds what a verdict says is proved never to happen, and where bits differ or an error is not the same in both. A call with more rounds than
+the emulator has patience for is run in a process of its own for half a second, and has to stay within its arrays.
+`python -m tests.nets.kernels shrink SEED` prints the smallest kernel that fails as this one does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from dataclasses import dataclass
@@ -61,8 +63,11 @@ def tried(case: dict[str, Any]) -> str:
     except KernelError as error:
         return f"refused by {error.rule}"
     options = Options(lanes=case["mode"] != "one by one", cached=False)
-    native = (NativePhases if waits(kernel) else compiled)(kernel, options)
-    threads = 2 if case["mode"] == "threads" else 1
+    if case["mode"] == "circuit" and not waits(kernel):
+        native: Any = AsCircuit(kernel)
+    else:
+        native = (NativePhases if waits(kernel) else compiled)(kernel, options)
+    threads = 2 if case["mode"] in ("threads", "circuit") else 1
     words: Counter[str] = Counter()
     for call in case["calls"]:
         arrays, values = inputs(kernel, call)
@@ -76,8 +81,39 @@ def tried(case: dict[str, Any]) -> str:
             words[alone(native, arrays, values, call, threads)] += 1
             continue
         told.hold(report, arrays, values, call)
+        if case["mode"] == "counted":
+            same_counts(kernel, report, arrays, values, call)
         words[compared(native, report, arrays, values, call, threads)] += 1
     return "native" if words["same"] else words.most_common(1)[0][0] if words else "no sizes"
+
+
+class AsCircuit:
+    """A kernel split as far as it goes, its functions on two threads."""
+
+    def __init__(self, kernel: Any) -> None:
+        from laminar.kernels.circuit.build import build
+
+        self.kernel, self._circuit = kernel, build(kernel, 0.0)
+
+    def run(self, arrays: list[Any], values: list[Any], count: int, threads: int) -> None:
+        from laminar.kernels.circuit.native_call import call
+        from laminar.kernels.circuit.run import run_circuit
+
+        named = {one.name: array for one, array in zip(self.kernel.arrays, arrays, strict=True)}
+        numbers = {one.name: value for one, value in zip(self.kernel.values, values, strict=True)}
+        run_circuit(self._circuit, call, named, numbers, count, threads=threads)
+
+
+def same_counts(kernel: Any, report: Any, arrays: dict[str, Any], values: dict[str, Any], call: dict[str, Any]) -> None:
+    """Native code with counters reports what the emulator does."""
+    from laminar.kernels.circuit.counted_phases import counted
+
+    other = counted(kernel, arrays, values, call["count"], STEPS)
+    for what in ("findings", "counts", "lines"):
+        one, two = getattr(report, what), getattr(other, what)
+        assert one == two, f"native code with counters has other {what}, {call}:\n{two}\n{one}"
+    for name, wanted in report.outputs.items():
+        assert other.outputs[name].tobytes() == wanted.tobytes() or wanted.dtype.kind == "f", f"`{name}` differs with counters, {call}"
 
 
 def inputs(kernel: Any, call: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -267,7 +303,9 @@ def sort_of(error: str) -> str:
 
 def main() -> None:
     if sys.argv[1:] == ["child"]:
-        serve(tried)
+        with tempfile.TemporaryDirectory() as folder:  # native code is kept there and not with the user's
+            os.environ["LAMINAR_CACHE"] = folder
+            serve(tried)
         return
     case = Case.of(int(sys.argv[2]))
     try:

@@ -135,7 +135,7 @@ def test_rounds_that_go_on_without_the_barrier_are_not_told_apart() -> None:
 def test_a_witness_that_the_emulator_does_not_see_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = "y[0] = 1;"
     assert "witness" in answers(judged(lines), "race")
-    monkeypatch.setattr(Replay, "meet", lambda *_: False)
+    monkeypatch.setattr(Replay, "meet", lambda *_: None)
     assert answers(judged(lines), "race") == ["run-time"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -27,9 +28,10 @@ class Replay:
     kernel: Kernel
     _whole: dict[tuple[object, ...], tuple[Finding, ...] | None] = field(default_factory=dict)
 
-    def outside(self, small: Small, at: At) -> bool:
-        """Does an instance go beyond an array at this place?"""
-        return any(one.kind == "out-of-bounds" and one.at == at for one in self._findings(small) or ())
+    def outside(self, small: Small, at: At) -> tuple[int, tuple[int, ...]] | None:
+        """An instance that goes beyond an array at this place, and its index."""
+        found = (one for one in self._findings(small) or () if one.kind == "out-of-bounds" and one.at == at)
+        return next(((one.instances[0], one.index) for one in found), None)
 
     def divides(self, small: Small, at: At) -> bool:
         return any(one.kind == "division-by-zero" and one.at == at for one in self._findings(small) or ())
@@ -37,12 +39,11 @@ class Replay:
     def endless(self, small: Small) -> bool:
         return self._findings(small) is None
 
-    def meet(self, small: Small, one: At, other: At) -> bool:
-        """Do two instances use one element at these places, with no barrier between?"""
-        both = {one, other}
-        if any(_is_race(finding, both) for finding in self._findings(small) or ()):
-            return True
-        return any(_is_race(finding, both) for seed in ORDERS for finding in self._run(small, seed, both) or ())  # nobody else hides them
+    def meet(self, small: Small, one: At, other: At) -> tuple[int, int] | None:
+        """Two instances that use one element at these places, with no barrier between."""
+        alone = (finding for seed in ORDERS for finding in self._run(small, seed, {one, other}) or ())  # nobody else hides them
+        found = (finding for finding in chain(self._findings(small) or (), alone) if _is_race(finding, {one, other}))
+        return next(((finding.instances[0], finding.instances[1]) for finding in found), None)
 
     def _findings(self, small: Small) -> tuple[Finding, ...] | None:
         """None: it has no end."""

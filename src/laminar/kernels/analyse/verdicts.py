@@ -101,7 +101,7 @@ def _bounds(every: list[Facts], proved: list[Mapping[int, Fact]], started: Mappi
             yield Verdict("bounds", "proved", node.at, None, name, fact[0].reason, (), fact[1])
             continue
         ways = (one for site in every[-1].accesses(node) for one in beyond(every[-1], site))
-        shown = next((one for one in ways if replay.outside(one[2], node.at)), None)
+        shown = next(((*seen, small) for small in ways if (seen := replay.outside(small, node.at)) is not None), None)
         if shown is not None:
             instance, index, small = shown
             where = "".join(f"[{one}]" for one in index)
@@ -156,9 +156,11 @@ def _race(races: list[Races], replay: Replay, one: Access, other: Access) -> Ver
     facts, intervals = races[-1].facts, races[-1].intervals
     for site in facts.accesses(one) if not intervals.unsure else ():
         for second in facts.accesses(other):
-            for first, later, small in meetings(facts, site, second, intervals.together(site, second)):
-                if not replay.meet(small, one.at, other.at):
+            for small in meetings(facts, site, second, intervals.together(site, second)):
+                seen = replay.meet(small, one.at, other.at)
+                if seen is None:
                     continue
+                first, later = seen
                 why = f"with {small.text}: {first} and {later} use the same element"
                 return Verdict("race", "witness", one.at, other.at, name, why, (first, later))
     return Verdict("race", "run-time", one.at, other.at, name, "two instances may use the same element")

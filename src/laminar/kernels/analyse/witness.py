@@ -147,8 +147,8 @@ class Small:
         return self.value(left[0], values) if len(left) == 1 else None
 
 
-def meetings(facts: Facts, one: Site, other: Site, ways: list[frozenset[int]]) -> Iterator[tuple[int, int, Small]]:
-    """Two instances that use the same element, by sizes. `ways`: loops in whose same round both are."""
+def meetings(facts: Facts, one: Site, other: Site, ways: list[frozenset[int]]) -> Iterator[Small]:
+    """Sizes with which two instances use the same element. `ways`: loops in whose same round both are."""
     for small in Small.all(facts):
         shape = small.shape(one)
         for rounds in ways:
@@ -160,17 +160,17 @@ def meetings(facts: Facts, one: Site, other: Site, ways: list[frozenset[int]]) -
             for place in small.places(other):
                 first = seen.get(_key(place, rounds))
                 if first is not None and first != place.instance and _inside(place.index, shape):
-                    yield first, place.instance, small
+                    yield small
                     break
 
 
-def beyond(facts: Facts, site: Site) -> Iterator[tuple[int, tuple[int, ...], Small]]:
-    """An instance that is out of bounds and its indices, by sizes."""
+def beyond(facts: Facts, site: Site) -> Iterator[Small]:
+    """Sizes with which an instance is out of bounds."""
     for small in Small.all(facts):
         shape = small.shape(site)
         for place in small.places(site):
             if not _inside(place.index, shape):
-                yield place.instance, place.index, small
+                yield small
                 break
 
 
