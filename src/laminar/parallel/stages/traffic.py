@@ -47,7 +47,10 @@ def lane_traffic(prepared: Prepared, lane: int, at: At, rows: int, parts: int, t
     for number, stage in enumerate(plan.stages):
         if stage.lane != lane:
             continue
-        by_rows = {count: traffic(placed, at, count, trains, stage.operations) for count in set(sizes)}
+        ends = [value for value in stage.gives if value in plan.learns]
+        ends += [placed.traced.output] if number == plan.last else []
+        taken = {value: value in plan.learns for value in stage.takes}
+        by_rows = {count: traffic(placed, at, count, trains, stage.operations, ends=ends, taken=taken) for count in set(sizes)}
         every = [by_rows[count] for count in sizes]
         out = [edge.value for edge in plan.edges if edge.source == number and plan.stages[edge.taker].lane != lane]
         back = [edge.value for edge in plan.edges if edge.taker == number and plan.stages[edge.source].lane != lane]
