@@ -32,10 +32,13 @@ from laminar.parallel.split.place import Placed, Seen, look_at, place
 from laminar.parallel.split.rules import Rules
 from laminar.parallel.split.trace import trace
 from laminar.parallel.split.traffic import traffic
+from laminar.parallel.stages.flow import Flow
 from laminar.parallel.stages.member import make_team
 from laminar.parallel.stages.posts import routes
 from laminar.parallel.stages.prepare import Prepared, prepare
 from laminar.parallel.stages.traffic import lane_traffic
+from laminar.plan.profile.one_operator import Site
+from laminar.plan.profile.patterns import look
 from laminar.testing.thread_lines import ThreadPost, on_every_worker
 from laminar.train.job import Job
 from laminar.train.recipe import Recipe
@@ -72,6 +75,8 @@ def check(seed: int) -> str:
             how = _stages(r, case)
             shown += f" {how}"
             return _in_stages(model, x, y, how)
+        if turn == 1:
+            _planned(model, x, traced)
         rules = _rules(r, case)
         shown += f" {rules}"
         placed = place(traced, rules, seen=seen)
@@ -85,6 +90,17 @@ def check(seed: int) -> str:
         return "refused"
     except Exception as error:
         raise AssertionError(f"{shown}: {type(error).__name__}: {error}") from error
+
+
+def _planned(model: Around, x: Tensor, traced: Traced) -> None:
+    """What a planner looks into before it prices anything."""
+    placed = place(traced, Rules({}))
+    flow = Flow(placed, {name for name, _ in model.named_parameters()})
+    tensors = dict([*model.named_parameters(), *model.named_buffers()]) | traced.constants
+    seen = look(flow, tensors, [x[:2]])
+    site = Site(placed, {}, len(x), seen.patterns, flow.learns)
+    for op in placed.operations:
+        json.dumps(site.key(op), allow_nan=False)
 
 
 def _rules(r: random.Random, case: Case) -> Rules:

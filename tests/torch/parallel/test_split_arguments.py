@@ -143,14 +143,20 @@ def test_an_argument_that_our_kernel_does_not_get_is_refused() -> None:
     assert "approximate" in gelu.why
 
 
+@torch.no_grad()
+def without_gradients(x: Tensor) -> Tensor:
+    return x.tanh()
+
+
 @pytest.mark.parametrize(
     ("function", "said"),
     [
         (lambda x: torch.stack([part.sum() for part in x.split(4)]).sum() + x, "2 to 4 rows only"),
         (lambda x: torch.ops.aten._unsafe_view(x, [-1, 16]), "workers do not run"),
         (lambda x: x * x.sum().item(), "cannot be split"),
+        (lambda x: x + without_gradients(x), r"\.detach\(\) behind it says the same"),
     ],
-    ids=["pieces of the batch", "unknown operator", "a number of the values"],
+    ids=["pieces of the batch", "unknown operator", "a number of the values", "no_grad"],
 )
 def test_what_cannot_be_traced_for_any_batch_is_refused(function: Any, said: str) -> None:
     with pytest.raises(LaminarError, match=said) as raised:

@@ -102,13 +102,15 @@ class _Reader:
         """What operators take must be tensors that were made by operators, or the model's own."""
         names = {node.name for node in known}
         for call in calls:
+            where = f"'{call.path}'" if call.path else "the model"
+            if call.target.endswith("wrap_with_set_grad_enabled"):
+                raise _cannot(f"{where} computes under torch.no_grad(); .detach() behind it says the same, operator by operator")
             try:
                 call.function  # noqa: B018
             except LaminarError as error:
-                raise _cannot(f"'{call.path}' calls {call.target.removeprefix('torch.ops.')}, which workers do not run") from error
+                raise _cannot(f"{where} calls {call.target.removeprefix('torch.ops.')}, which workers do not run") from error
             for operand in call.operands:
                 if operand not in names:
-                    where = f"'{call.path}'" if call.path else "the model"
                     raise _cannot(f"{where} has an operator that works with something else than tensors and numbers ({call.target})")
         if output not in known:
             raise _cannot("its output is no tensor that an operator made")
