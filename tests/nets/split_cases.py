@@ -180,7 +180,7 @@ def _reduced(r: random.Random, shape: Shape) -> dict[str, Any]:
         "self": VALUE,
         "dim": r.choice([dims, dims[:1], dims[0], None, []]),
         "keepdim": r.random() < 0.5,
-        "dtype": r.choice([None, torch.float32]),
+        "dtype": r.choice([None, torch.float32, torch.float64]),
         "p": r.choice([1, 2, 3, float("inf")]),
         "ord": r.choice([1, 2, 3.5, float("inf")]),
         "correction": r.choice([0, 1, 2]),
@@ -491,13 +491,14 @@ class Around(nn.Module):
         return nn.Linear(shape[-1], shape[-1])
 
     def _fit(self) -> None:
-        """Finds where the rows are in what the operator gives."""
+        """Finds where the rows are in what the operator gives to doubles."""
+        self.double()
         shape = KINDS[self.kind]
         state = {name: buffer.clone() for name, buffer in self.named_buffers()}
         with torch.no_grad():
             found = []
             for rows in (5, 7):
-                x = torch.randn(rows, *shape)
+                x = torch.randn(rows, *shape, dtype=torch.float64)
                 found.append([out.shape for out in self.called(self.before(x), self.beside(x))])
             for name, buffer in self.named_buffers():
                 buffer.copy_(state[name])
@@ -507,7 +508,7 @@ class Around(nn.Module):
             self.places.append(places[0] if len(places) == 1 and not others else None)
             if self.places[-1] is not None:
                 numbers = few.numel() // 5
-                self.heads[str(i)] = nn.Linear(numbers, CLASSES)
+                self.heads[str(i)] = nn.Linear(numbers, CLASSES, dtype=torch.float64)
 
     def forward(self, x: Tensor) -> Tensor:
         value, twin = self.before(x), self.beside(x)
