@@ -67,8 +67,8 @@ def ours(nodes: int, rounds: int, replicate: str, compress: str) -> Found:
                 raise SystemExit(f"the server did not start. Its last words:\n{running.last_words('server')}")
             told = json.loads(line)
             for i in range(nodes):
-                how = ["--token", told["token"], "--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%"]
-                running.start(f"node-{i}", laminar("grid", "join", told["url"], *how))
+                how = ["--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%"]
+                running.start(f"node-{i}", laminar("grid", "join", told["url"], *how), env={"LAMINAR_JOIN_TOKEN": told["token"]})
             beside = list(running.all)
             how = ["--workers", str(nodes), "--rounds", str(rounds), "--quorum", "1", "--local-steps", "1"]
             how += ["--replicate", replicate, "--compress", compress]

@@ -141,7 +141,7 @@ def over_http(args: argparse.Namespace, url: str, folder: Path) -> float:
     from laminar.grid.server.serve import GridServer, Options
 
     settle()
-    server = GridServer(Options(folder / "grid", "bench", port=0, database=url), TorchLearner())
+    server = GridServer(Options(folder / "grid", "bench", port=0, database=url, admit=None), TorchLearner())
     server.gate.unlimited = True
     hall = Hall.__new__(Hall)
     hall.now, hall.desk, hall.learner, hall._tokens = time.time(), server.desk, TorchLearner(), {}  # type: ignore[assignment]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ import tomlkit
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
 from laminar.experiments.heard import events_of, hear
+from laminar.grid.node.token_given import VARIABLE
 from laminar.stack.project import STORE
 from laminar.stack.read import FILE
 from laminar.store.remote import Remote, fetch
@@ -72,8 +74,9 @@ def grid_of(folder: Path, nodes: int) -> Iterator[None]:
         joined: list[Process] = []
         try:
             for i in range(nodes):
-                how = ["--token", told["token"], "--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%"]
-                joined.append(subprocess.Popen(laminar("grid", "join", told["url"], *how), cwd=folder, **silent))
+                how = ["--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%"]
+                environment = {**os.environ, VARIABLE: told["token"]}
+                joined.append(subprocess.Popen(laminar("grid", "join", told["url"], *how), cwd=folder, env=environment, **silent))
             yield
         finally:
             end(joined)

@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, func, insert, select, update
 from laminar.grid.db.prepared import Prepared
 from laminar.grid.db.schema import nodes, results, tokens
 from laminar.grid.db.tx import Tx
-from laminar.grid.wire.messages import Facts
+from laminar.grid.wire.messages import ADMITTED, Facts
 from laminar.grid.wire.signing import node_id
 
 FIRST_QUOTA: Final = 64
@@ -259,9 +259,14 @@ def use_token(tx: Tx, secret: str, now: float, *, known: bool) -> tuple[int | No
         return None, "expired"
     if not known and row.uses is not None:
         if row.uses < 1:
-            return None, "used up"
+            return None, f"used up: it has let in its nodes (for more: laminar grid token --id {row.id} --uses {ADMITTED})"
         tx.execute(update(tokens).where(tokens.c.id == row.id).values(uses=row.uses - 1))
     return int(row.id), ""
+
+
+def admit(tx: Tx, id: int, uses: int) -> bool:
+    """So many nodes more may come with the token. False where there is none that is good."""
+    return bool(tx.execute(update(tokens).where(tokens.c.id == id, tokens.c.revoked.is_(False)).values(uses=uses)).rowcount)
 
 
 def revoke_token(tx: Tx, id: int) -> int | None:

@@ -57,7 +57,9 @@ class Client:
         try:
             self._line = Line(self.url, ca=ca)
         except ValueError as error:
-            raise LaminarError("L501", f"{url} cannot be used: {error}", hint="laminar grid join http://HOST:8787 --token TOKEN") from error
+            raise LaminarError(
+                "L501", f"{url} cannot be used: {error}", hint="laminar grid join http://HOST:8787 --token-file FILE"
+            ) from error
         except OSError as error:
             raise LaminarError(
                 "L501",

@@ -125,7 +125,7 @@ class Keeper:
             raise LaminarError(
                 "L503",
                 f"the folder {self._home.root} of this node is gone, and its key and its tasks with it ({why})",
-                hint="laminar grid join URL --token TOKEN makes a new node",
+                hint="laminar grid join URL --token-file FILE makes a new node",
             )
 
     def _goes_on(self, more: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import os
 import select
 import socket
 import ssl
@@ -152,8 +153,9 @@ def _secret(there: SplitResult) -> str:
 
 
 def _context(ca: str | None) -> ssl.SSLContext:
-    if ca is not None:
-        return ssl.create_default_context(cafile=ca)
-    import httpx  # for the authorities that it knows, and SSL_CERT_FILE
+    """Authorities: the server's own, those that the environment names (OpenSSL's variables), or Mozilla's, which every system then has."""
+    if ca is None and not any(name in os.environ for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")):
+        import certifi
 
-    return httpx.create_ssl_context()
+        ca = certifi.where()
+    return ssl.create_default_context(cafile=ca)

@@ -19,6 +19,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=NAME, pattern="^[^\\x00-\\x1
 Line = Annotated[str, Meta(max_length=200, pattern="^[^\\x00-\\x1f\\x7f]*$")]  # of a stranger, for somebody's terminal
 Short = Annotated[str, Meta(max_length=200)]
 DIGITS: Final = 18  # of a number that any database takes
+ADMITTED: Final = 50  # nodes that a new token lets in, if nothing else is said
 PORT: Final = 8787  # where a server listens if nothing else is said
 Count = Annotated[int, Meta(ge=0, le=1 << 50)]
 Arrived = Literal["returned", "valid", "invalid", "late"]  # what an answer may be when it has come
