@@ -355,4 +355,4 @@ def test_a_missing_library_is_named_with_the_command_that_brings_it(source: str,
         return there(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    refused(DataSpec(source=source), tmp_path, "L011", "pyarrow", "pip install 'laminar[parquet]'")
+    refused(DataSpec(source=source), tmp_path, "L011", "pyarrow", "pip install 'laminar-train[parquet]'")
