@@ -9,6 +9,7 @@ import msgspec
 
 from laminar.parallel.aggregate.rules import Rules
 from laminar.parallel.compress.layout import Layout
+from laminar.train.compression import Dgc, TopK
 from laminar.train.on_grid import Grid
 from laminar.train.recipe import Recipe
 
@@ -44,6 +45,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def size(self) -> int:
         """Bytes of a version."""
         return 4 * self.layout.numel + 8 * self.buffers
+
+    @property
+    def answer_size(self) -> float:
+        """Bytes of an answer, about."""
+        how = self.grid.compression
+        share = {"fp16": 0.5, "int8": 0.26}.get(how.kind, 1.0)
+        if isinstance(how, TopK | Dgc):
+            share = min(1.0, 2 * (1 - how.sparsity))  # places beside the values
+        return 4 * self.layout.numel * share + 8 * self.buffers
+
+    def line_seconds(self, *, up: float, down: float) -> float:
+        """For which the data of a task is on the line of a node: a version down, an answer up. A rate of 0 is not known, and takes no time.
+        No more than a lease: a node that says to be slower still is given no longer."""
+        seconds = (self.size / down if down > 0 else 0.0) + (self.answer_size / up if up > 0 else 0.0)
+        return min(seconds, self.grid.lease)
 
     @property
     def rules(self) -> Rules:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, final
 
-from sqlalchemy import Connection, create_engine, event, insert, select
+from sqlalchemy import Connection, create_engine, event, insert, select, update
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
@@ -87,6 +87,11 @@ class Book:
                 found = connection.execute(select(schema.meta.c.value).where(schema.meta.c.key == "format")).scalar()
                 if found is None:
                     connection.execute(insert(schema.meta).values(key="format", value=str(schema.FORMAT)))
+                elif found in schema.ADDED:
+                    for statement in schema.ADDED[found]:
+                        connection.exec_driver_sql(statement)
+                    connection.execute(update(schema.meta).where(schema.meta.c.key == "format").values(value=str(schema.FORMAT)))
+                    found = str(schema.FORMAT)
         except DBAPIError as error:
             raise LaminarError(
                 "L505",

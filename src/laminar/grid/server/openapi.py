@@ -19,7 +19,7 @@ from laminar.grid.server.routes import BYTES, Handler
 from laminar.grid.wire import signing
 from laminar.grid.wire.messages import Ask, Enrol, Enrolled, Problem, Received, Verdict, Work
 
-TYPES: Final = (Ask, Begin, Enrol, Enrolled, Metrics, Problem, Received, Token, Verdict, Which, Work)
+TYPES: Final = (Ask, Begin, Enrol, Enrolled, Metrics, More, Problem, Received, Token, Verdict, Which, Work)
 # method, path, summary, who (node, view, admin, anyone), body, answers by status
 _CALLS: Final[tuple[tuple[str, str, str, str, Any, dict[int, Any]], ...]] = (
     ("get", "/v1/about", "What this grid is, and its key", "anyone", None, {200: dict}),
