@@ -99,7 +99,7 @@ def _against_local(ask: Ask, epochs: int) -> Ready:
         ),
         study=FLOWERS,
         stack=stacks.flowers(ask),
-        repeats=1 if ask.quick else 3,
+        repeats=3,
         fixed={"epochs": epochs},
         notes=(*crowded, *fewer, "Seconds of several processes have their start in them; those of an epoch have not."),
     )

@@ -89,7 +89,7 @@ def ready(ask: Ask) -> Ready:
         ),
         study=GRID,
         percent=False,
-        repeats=1,
+        repeats=4 if ask.quick else 1,  # against a figure
         timed=False,
         stack=STACK.format(source=data),
         notes=(others, fragments, *([small] if data == "digits" else [])),
