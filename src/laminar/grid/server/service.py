@@ -129,10 +129,12 @@ class Service:
             raise Denied(429, "budget", f"its budget of {most} bytes a day is used up twice over")
         nodes.moved_bytes(tx, id, self._clock(), down=size)
         if size >= FETCHED:  # it is silent meanwhile
+            leases = {}
             for row in tasks.held_by(tx, id):
                 run = runs.get(tx, row.run)
                 if run is not None:
-                    tasks.mark(tx, [row.id], lease=self._longer(run, row, UPLOADING + size / ON_THE_WAY))
+                    leases[row.id] = self._longer(run, row, UPLOADING + size / ON_THE_WAY)
+            tasks.prolong(tx, leases)
 
     # Answers
 
