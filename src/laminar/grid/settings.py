@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +15,22 @@ from laminar.train.on_grid import Grid
 from laminar.train.recipe import Recipe
 
 WORKER = "grid"  # to the aggregator all nodes are one: the database knows which answer is whose, and that it came once
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The data of a task: a version down, an answer up."""
+
+    down: float  # bytes
+    up: float
+    most: float  # seconds that it is given
+
+    def seconds(self, *, up: float, down: float) -> float:
+        """For which it is on the line of a node with these rates. One of 0 is not known, and takes no time. A node that says to be slower
+        still is given no longer than `most`."""
+        if not up and not down:
+            return 0.0
+        return min((self.down / down if down > 0 else 0.0) + (self.up / up if up > 0 else 0.0), self.most)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,11 +72,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             share = min(1.0, 2 * (1 - how.sparsity))  # places beside the values
         return 4 * self.layout.numel * share + 8 * self.buffers
 
-    def line_seconds(self, *, up: float, down: float) -> float:
-        """For which the data of a task is on the line of a node: a version down, an answer up. A rate of 0 is not known, and takes no time.
-        No more than a lease: a node that says to be slower still is given no longer."""
-        seconds = (self.size / down if down > 0 else 0.0) + (self.answer_size / up if up > 0 else 0.0)
-        return min(seconds, self.grid.lease)
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic(self.size, self.answer_size, self.grid.lease)
 
     @property
     def rules(self) -> Rules:

@@ -49,7 +49,8 @@ def give_time(tx: Tx, run: Run, machine: Aggregator, now: float) -> None:
     work for the run, as they measured it; as long as a quorum of them needs, so a few who say to be slow hold up nobody."""
     if machine.wakes is None or machine.wakes > now:
         return
-    seconds = sorted(run.settings.line_seconds(up=up, down=down) for up, down in nodes.lines_of(tx, run.id, ABOUT))
+    traffic = run.settings.traffic
+    seconds = sorted(traffic.seconds(up=up, down=down) for up, down in nodes.lines_of(tx, run.id, ABOUT))
     if seconds:
         machine.grant(seconds[math.ceil(run.settings.grid.quorum * len(seconds)) - 1])
 

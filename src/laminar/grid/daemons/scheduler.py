@@ -19,6 +19,7 @@ from laminar.grid.db.book import Tx
 from laminar.grid.db.nodes import Node
 from laminar.grid.db.runs import Run
 from laminar.grid.db.tasks import Waiting
+from laminar.grid.settings import Traffic
 from laminar.grid.trust.reputation import must_check
 from laminar.grid.wire.messages import DIGITS, Ask, Task, Version
 
@@ -47,6 +48,7 @@ class Scheduler:
         self.feeder, self._dice, self.bytes_a_day = feeder, dice or random.SystemRandom(), bytes_a_day
         self._secret = self._dice.getrandbits(63)
         self._about: dict[tuple[int, int], Version] = {}  # of versions
+        self._traffic: dict[int, Traffic] = {}  # of the tasks of a run
         self._owners: dict[int, int | None] = {}
         self._needs: dict[int, dict[str, str]] = {}  # kernels that the tasks of a run need
         # by owner, and kernels: until when it holds, and how many nodes with these are active, beside the owner's
@@ -55,6 +57,7 @@ class Scheduler:
     def forget(self) -> None:
         """A transaction was undone: what was read or taken in it may never have been."""
         self._about.clear()
+        self._traffic.clear()
         self._needs.clear()
         self.feeder.changed()
 
@@ -90,7 +93,10 @@ class Scheduler:
             if run is None or run.state != "open":
                 continue
             open_runs[run.id] = run
-            line = run.settings.line_seconds(up=ask.up or node.up, down=ask.down or node.down)
+            traffic = self._traffic.get(run.id)
+            if traffic is None:
+                traffic = self._traffic[run.id] = run.settings.traffic
+            line = traffic.seconds(up=ask.up or node.up, down=ask.down or node.down)
             steps = self._steps(tx, run, node, one, line)
             lease = self._lease(run, node, steps, ask.available, line)
             if not tasks.give(tx, one.result, node.id, now=now, lease=lease):
