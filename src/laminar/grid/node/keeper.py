@@ -66,6 +66,7 @@ class Keeper:
         self._stop = stop or threading.Event()
         self._backoff = Backoff()
         self._habits = habits.Habits(habits.read(home.habits_path), cpu=limits.cpu)
+        self._client.up, self._client.down = self._habits.up, self._habits.down
         self._habits_again = time.monotonic() + habits.EVERY
         self._rested = 0.0
         self._resting, self._looked, self._look_again = "", time.monotonic(), 0.0
@@ -127,7 +128,7 @@ class Keeper:
             raise LaminarError(
                 "L503",
                 f"the folder {self._home.root} of this node is gone, and its key and its tasks with it ({why})",
-                hint="laminar grid join URL --token TOKEN makes a new node",
+                hint="laminar grid join URL --token-file FILE makes a new node",
             )
 
     def _goes_on(self, more: int) -> bool:
@@ -161,6 +162,7 @@ class Keeper:
 
     def _keep_habits(self) -> None:
         self._habits_again = time.monotonic() + habits.EVERY
+        self._habits.up, self._habits.down = self._client.up, self._client.down
         if not self._home.gone:
             habits.write(self._home.habits_path, self._habits.kept())
 
@@ -195,6 +197,8 @@ class Keeper:
             holds=[task.result for task in self._ready],
             speed=self._habits.speed,
             available=self._habits.available,
+            up=self._client.up,
+            down=self._client.down,
             cannot=self._cannot[:64],
             without=self._too_large.runs,
             facts=self._new_facts(),

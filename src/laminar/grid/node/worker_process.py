@@ -1,4 +1,4 @@
-"""The process that computes: `python -m laminar.grid.node.worker_process HOME THREADS SHARE MEMORY [KERNELS]`.
+"""The process that computes: `python -m laminar.grid.node.worker_process HOME THREADS SHARE MEMORY REACH [KERNELS]`.
 
 One JSON line in, one out; it ends with its keeper.
 
@@ -29,7 +29,7 @@ LOOK: Final = 1.0  # seconds between looks whether the keeper is there, where th
 
 def main() -> None:
     home, threads, share, memory = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])  # 0: any
-    kernels = Path(sys.argv[5]) if len(sys.argv) > 5 else None
+    kernels = Path(sys.argv[6]) if len(sys.argv) > 6 else None
     out = os.dup(1)
     os.dup2(2, 1)  # what libraries print is no answer
     import torch
@@ -38,6 +38,7 @@ def main() -> None:
     from laminar.core.errors import LaminarError
     from laminar.core.heap import keep_freed_memory
     from laminar.grid.node.home import Home
+    from laminar.grid.node.limits import PRIVATE
     from laminar.grid.node.memory_limit import CODE, MemoryLimit
     from laminar.grid.node.worker import Worker
     from laminar.grid.wire.messages import Task
@@ -46,7 +47,7 @@ def main() -> None:
     die_with(os.getppid())
     keep_freed_memory()
     torch.set_num_threads(threads)
-    worker, limit = Worker(Home(home), kernels), MemoryLimit(memory or None, threads)
+    worker, limit = Worker(Home(home), kernels, allow_private=sys.argv[5] == PRIVATE), MemoryLimit(memory or None, threads)
     pace = Pace(share)
     _say(out, {"ready": str(torch.__version__)})
     _give_up_the_rest(home, kernels)
