@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable
 from typing import Any, final
@@ -63,7 +64,13 @@ class Together:
         self._team.before_backward(last=last)
         rows = min(self._size, self._samples - self._run.progress.batch * self._size)
         self._team.expect(rows)
+        if (pooled := self._team.pooled) is not None:
+            pooled.among(self._having_rows(rows))
         return rows
+
+    def _having_rows(self, count: int) -> list[int]:
+        """Members that have some of so many."""
+        return [rank for rank in range(self._team.size) if (rows := self._rows_of(rank, count)).start < rows.stop]
 
     def learning(self, learner: Learner) -> Learn:
         """How this member learns from its rows of a batch, of an epoch that begins or goes on now."""
@@ -101,7 +108,9 @@ class Together:
         job, team = self._run.job, self._team
         route, y, task = job.test_route, job.data.test.y, job.data.task
         added = [0.0] * SUMS
-        chunk = BATCH * team.part[1]  # all go through the model at once, so that members may have parts of it
+        pooled = team.pooled if team.pooled is not None and team.pooled.judges else None
+        # All go through the model at once, so that members may have parts of it; where rows depend on others, as many as in one process.
+        chunk = BATCH if pooled is not None else BATCH * team.part[1]
         for begin in range(0, len(y), chunk):
             count = min(chunk, len(y) - begin)
             team.expect(count)
@@ -110,7 +119,10 @@ class Together:
             if not team.counts:
                 run_through(route.module, route.inputs, rows, batch=chunk, dtype=job.recipe.dtype)
                 continue
-            own = sums(route.module, route.inputs, y, rows, task=task, dtype=job.recipe.dtype, loss=objective, batch=chunk)
+            if pooled is not None:
+                pooled.among(self._having_rows(count))
+            with contextlib.nullcontext() if pooled is None or mine.start == mine.stop else pooled.together():
+                own = sums(route.module, route.inputs, y, rows, task=task, dtype=job.recipe.dtype, loss=objective, batch=chunk)
             added = [a + b for a, b in zip(added, own, strict=True)]
         return figures(team.sum(added), y, task=task)
 
