@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -74,7 +74,7 @@ def test_a_build_is_that_of_one_process_and_shares_its_key(tmp_path: Path, link:
     assert abs(own["metrics"]["loss"] - alone["metrics"]["loss"]) > 1e-3
 
 
-@pytest.mark.parametrize(("link", "words"), thinned([("memory", []), ("gloo", []), ("memory", ["--elastic"]), ("gloo", ["--elastic"])], 2))
+@pytest.mark.parametrize(("link", "words"), thinned([("gloo", []), ("memory", []), ("memory", ["--elastic"]), ("gloo", ["--elastic"])]))
 def test_a_worker_killed_between_two_batch_norms_changes_nothing(tmp_path: Path, link: str, words: list[str]) -> None:
     one, three = (normed_project(tmp_path / name, epochs=4, more=", checkpoint_seconds = 0.1") for name in ("one", "three"))
     hurry(one)
@@ -101,5 +101,6 @@ def test_a_model_that_mixes_rows_is_refused_or_has_the_number_of_workers_in_its_
         "error L012" in done.stderr and "the model's own forward (Contrast) gives others for a row when another row changes" in done.stderr
     )
     assert 'mixed_rows = "worker"' in done.stderr
-    keys: list[Any] = [built(folder, "--strategy", "sync:mixed_rows=worker", "--workers", count)["key"] for count in ("2", "3")]
-    assert len({*keys, built(folder)["key"]}) == 3
+    key = built(folder, "--strategy", "sync:mixed_rows=worker", "--workers", "2")["key"]
+    planned = json.loads(laminar(folder, "status", "--json", "--strategy", "sync:mixed_rows=worker", "--workers", "3").stdout)
+    assert key not in json.dumps(planned)

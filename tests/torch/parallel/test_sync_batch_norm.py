@@ -13,6 +13,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from laminar.core.errors import LaminarError
+from laminar.model.graph import export_forms, load_forms
+from laminar.model.weights import state
 from laminar.parallel.sync.batch_norms import Moments, combined, moments_of
 from laminar.parallel.sync.row_facts import RowFacts, refuse_mixed
 from laminar.parallel.sync.row_probe import row_facts
@@ -172,6 +174,27 @@ def test_frozen_norms_stay_as_they_are(link: str, tmp_path: Path) -> None:
     several, _ = together(link, tmp_path / "several", make, freeze=["1"])
     assert distance(one.model, several[1].model) < 10 * EXACT
     assert row_facts(job(tmp_path / "asked", make(), freeze=["1"])).channels == [5]
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_batch_norms_of_a_stored_graph_are_those_of_one_process(link: str, tmp_path: Path) -> None:
+    """As of a layer that was pulled: its operators, without its author's code."""
+    source = images(nn.BatchNorm2d(5))
+    archives = export_forms(source, torch.randn(4, 2, 6, 6))
+    assert archives.note == ""
+
+    def make() -> nn.Module:
+        tensors, aliases = state(source)
+        return load_forms(archives.train, archives.eval, {name: tensor.clone() for name, tensor in tensors.items()}, aliases)
+
+    options: dict[str, Any] = {"shape": (2, 6, 6), "samples": 25, "batch": 10}
+    one, told = alone(tmp_path / "one", make, **options)
+    several, heard = together(link, tmp_path / "several", make, 3, **options)
+    assert row_facts(job(tmp_path / "asked", make(), **options)).channels == [5]
+    assert distance(one.model, several[0].model) < 5 * EXACT
+    assert heard.metrics["loss"] == pytest.approx(told.metrics["loss"], rel=5 * EXACT)
+    by_worker, _ = together(link, tmp_path / "by-worker", make, 3, exact=False, **options)
+    assert distance(one.model, by_worker[0].model) > 1000 * EXACT
 
 
 @pytest.mark.parametrize("case", ["2d", "cumulative"])

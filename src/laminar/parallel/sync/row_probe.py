@@ -36,6 +36,7 @@ from laminar.model.modes import keeping_modes
 from laminar.parallel.sync.batch_norms import BatchNorms, Moments, moments_of
 from laminar.parallel.sync.row_facts import RowFacts
 from laminar.train import borrowed
+from laminar.train.engine import give_back
 from laminar.train.job import Job, Route
 
 ROWS: Final = 8  # samples that are looked at, and two others in the place of some
@@ -245,7 +246,7 @@ class _Probe:
             output = module(*inputs)
             written = {name: tensor.detach().clone() for name, tensor in _tensors(tops).items()}
             if not judged and output.requires_grad:
-                output.backward(self._along(output, rows))
+                give_back([output], [self._along(output, rows)])
         if isinstance(statistics, _Again):
             statistics.end()
         grads = {name: p.grad.to_dense().clone() for name, p in model.named_parameters() if p.grad is not None}
@@ -303,9 +304,11 @@ class _Probe:
         for part in parts:
             if name := self._written(whole, part):
                 return f"what it keeps in '{name}' depends on how many there are"
+        # Of the largest of all: some are zero but for rounding, as that of a bias before a norm.
+        size = max((_size(grad) for grad in whole.grads.values()), default=0.0)
         for name, grad in whole.grads.items():
             added = torch.stack([part.grads.get(name, torch.zeros_like(grad)) for part in parts]).sum(0)
-            if not self._same(grad, added, TOLERANCES):
+            if not self._same(grad, added, TOLERANCES, size):
                 return f"the gradient of '{name}' is not the sum of what each adds to it"
         return ""
 
@@ -323,14 +326,13 @@ class _Probe:
                 return name
         return ""
 
-    def _same(self, one: Tensor, other: Tensor, within: Mapping[torch.dtype, float]) -> bool:
+    def _same(self, one: Tensor, other: Tensor, within: Mapping[torch.dtype, float], size: float | None = None) -> bool:
+        """`size`: of what they may differ by a little part; None: their own."""
         if one.shape != other.shape:
             return False
         if not (one.is_floating_point() or one.is_complex()):
             return torch.equal(one, other)
-        finite = one[torch.isfinite(one)]
-        size = float(finite.abs().max()) if finite.numel() else 0.0
-        return torch.allclose(one, other, rtol=0.0, atol=within[self._dtype] * size, equal_nan=True)
+        return torch.allclose(one, other, rtol=0.0, atol=within[self._dtype] * (_size(one) if size is None else size), equal_nan=True)
 
     def _where(self, recorded: _Recorded, place: int) -> str:
         """In words: the innermost module whose inputs are the same but for one row, and whose outputs are not."""
@@ -362,6 +364,12 @@ class _Probe:
         if not tensor.ndim or tensor.shape[0] % self._rows:
             return tensor
         return _but(tensor.reshape(self._rows, -1), place)
+
+
+def _size(tensor: Tensor) -> float:
+    """Of its largest number."""
+    finite = tensor[torch.isfinite(tensor)]
+    return float(finite.abs().max()) if finite.numel() else 0.0
 
 
 def _named(path: str, module: nn.Module) -> str:
