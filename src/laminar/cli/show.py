@@ -11,7 +11,6 @@ from laminar.core import digest
 from laminar.stack.project import open_project
 from laminar.stack.show import describe
 
-
 CLASSES = 40  # that are listed
 
 

@@ -370,6 +370,36 @@ def test_what_only_looks_like_mixing_is_not(tmp_path: Path) -> None:
     assert facts == RowFacts(channels=[2], learned=[True], tracked=["norms.3.running_mean", "norms.3.running_var"])
 
 
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [
+        (lambda: nn.Sequential(nn.Linear(4, 4), OwnNorm(), nn.Linear(4, CLASSES)), "'1' (OwnNorm) gives others for a row"),
+        (lambda: Sized(), "the model does not take a part of a batch (RuntimeError: shape '[8, 4]' is invalid"),
+    ],
+)
+def test_where_rows_depend_on_each_other_is_said(of: Any, said: str, tmp_path: Path) -> None:
+    assert row_facts(job(tmp_path, of())).mixes.startswith(said)
+
+
+class OwnNorm(nn.Module):
+    """A batch norm of one's own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - x.mean(0)) / (x.std(0) + 1)
+
+
+class Sized(nn.Module):
+    """Takes batches of one size only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(x.view(8, 4) if self.training else x)
+        return out
+
+
 def test_a_probe_leaves_no_trace(tmp_path: Path) -> None:
     class Locked(Mixing):
         """Cannot be copied, so that it is looked at itself."""

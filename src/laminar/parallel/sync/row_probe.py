@@ -341,6 +341,8 @@ class _Probe:
         def watching(seen: list[tuple[str, list[Tensor], list[Tensor]]]) -> Callable[[nn.Module], None]:
             def watch(module: nn.Module) -> None:
                 for path, inner in module.named_modules():
+                    if isinstance(inner, torch.jit.ScriptModule):  # takes none
+                        continue
                     inner.register_forward_hook(
                         lambda one, args, out, path=path: seen.append((_named(path, one), _leaves(args), _leaves(out)))
                     )
