@@ -102,5 +102,8 @@ def test_a_model_that_mixes_rows_is_refused_or_has_the_number_of_workers_in_its_
     )
     assert 'mixed_rows = "worker"' in done.stderr
     key = built(folder, "--strategy", "sync:mixed_rows=worker", "--workers", "2")["key"]
+    notes = json.loads(laminar(folder, "show", "base", "--json").stdout)["notes"]
+    said = "the rows of a batch depend on each other (the model's own forward (Contrast) gives others for a row"
+    assert any(note.startswith(said) and note.endswith("and each of 2 workers had its own") for note in notes), notes
     planned = json.loads(laminar(folder, "status", "--json", "--strategy", "sync:mixed_rows=worker", "--workers", "3").stdout)
     assert key not in json.dumps(planned)

@@ -10,7 +10,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
 from laminar.parallel.crew import Staff
 from laminar.parallel.sync.links import lay
-from laminar.parallel.sync.row_facts import RowFacts, refuse_mixed
+from laminar.parallel.sync.row_facts import RowFacts, by_worker, refuse_mixed
 from laminar.parallel.sync.row_probe import row_facts
 from laminar.parallel.team_chief import DEATHS, Ways, run_team
 from laminar.stack.open_job import Description
@@ -38,7 +38,9 @@ def run_sync(job: Job, how: Sync, description: Description, emit: Emit, staff: S
         told={"facts": facts.to_json() if facts.pooled and how.batch_norm == "exact" else None},
         evaluator=how.evaluator,
     )
-    return run_team(job, ways, description, emit, staff)
+    trained = run_team(job, ways, description, emit, staff)
+    trained.notes += [note for note in by_worker(facts, how) if note not in trained.notes]
+    return trained
 
 
 def _refuse(job: Job, how: Sync) -> None:

@@ -43,3 +43,13 @@ def refuse_mixed(facts: RowFacts, how: Sync) -> None:
             hint='one process (strategy = "solo"), a mesh, which exchanges what it needs; or mixed_rows = "worker" in strategy: '
             "each worker's rows by themselves, as another layer with the number of workers in its key",
         )
+
+
+def by_worker(facts: RowFacts, how: Sync) -> list[str]:
+    """For the notes of a layer that is not the one of one process, because each worker's rows were taken by themselves."""
+    found = []
+    if facts.pooled and how.batch_norm == "worker" and how.workers > 1:
+        found.append(f"batch norms had the statistics of the rows of each of {how.workers} workers")
+    if facts.mixes and how.workers > 1:
+        found.append(f"the rows of a batch depend on each other ({facts.mixes}), and each of {how.workers} workers had its own")
+    return found
