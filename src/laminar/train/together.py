@@ -27,6 +27,7 @@ class Together:
         self._heard = (0, 0, 0.0)  # steps, samples and seconds of fitting when listeners last heard of them
         self.shares: Shares | None = None  # None: equal ones
         self._steps, self._busy, self._measured = 0, 0.0, 0  # of this process; seconds since the last look at speeds; samples before it
+        self._waited: float | None = None  # seconds until the step under way began; None: none is, or nobody is waited for within one
         self._rested, self._begun = 0, 0  # steps that members rested for in this epoch, all together; steps before it
         self._fit = self._now()  # when this epoch's fitting began, and how long this member had waited by then
         self._fitted = self._fit  # and when it ended
@@ -61,6 +62,8 @@ class Together:
 
     def batch(self, *, last: bool) -> int:
         """A batch is about to be trained on, the `last` of a step or not. Rows that all members have of it together."""
+        if self._waited is None and self._team.pooled is not None:
+            self._waited = self._team.waited
         self._team.before_backward(last=last)
         rows = min(self._size, self._samples - self._run.progress.batch * self._size)
         self._team.expect(rows)
@@ -81,6 +84,7 @@ class Together:
         """A step of the whole team, which this member has been computing since: the loss, and what member 0 wishes."""
         at, job = self._run.progress, self._run.job
         busy = None if self.shares is None else self._spent(since)
+        self._waited = None
         epoch = at.epoch + (at.batch - 1) / job.batches_per_epoch
         self._rested += self._team.resting
         made = self._optimizer.step(lr, loss=loss, epoch=epoch, wish=wish, busy=busy)
@@ -94,11 +98,13 @@ class Together:
         return made.loss, made.wish
 
     def _spent(self, since: float) -> float | None:
-        """Seconds of own computation since all last heard of them, after each EVERY-th step; else nothing is told."""
+        """Seconds of own computation since all last heard of them, after each EVERY-th step; else nothing is told. What a batch norm waits
+        for others is none of it."""
         at = self._run.progress
         self._steps += 1
         if self._steps > WARM:
-            self._busy += self._clock.monotonic() - since
+            waited = 0.0 if self._waited is None else self._team.waited - self._waited
+            self._busy += max(0.0, self._clock.monotonic() - since - waited)
         else:
             self._measured = at.samples
         return self._busy if not (at.step + 1) % EVERY else None

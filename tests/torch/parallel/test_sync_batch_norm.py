@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from laminar.core.clock import FakeClock
 from laminar.core.errors import LaminarError
 from laminar.model.graph import export_forms, load_forms
 from laminar.model.weights import state
@@ -19,7 +21,12 @@ from laminar.parallel.sync.batch_norms import Moments, combined, moments_of
 from laminar.parallel.sync.row_facts import RowFacts, refuse_mixed
 from laminar.parallel.sync.row_probe import row_facts
 from laminar.train.compression import TopK
+from laminar.train.metrics import Tally
+from laminar.train.shares import EVERY, WARM
+from laminar.train.snapshot import Run
 from laminar.train.strategies import Sync
+from laminar.train.team import Step, WholeModel
+from laminar.train.together import Together
 from tests.torch.parallel.batch_norm_teams import CLASSES, LINKS, alone, apart, distance, job, together
 
 EXACT = 1e-6  # after one step
@@ -163,6 +170,44 @@ def test_whoever_has_which_rows(link: str, size: int, options: dict[str, Any], t
     for made in several:
         assert distance(one.model, made.model) < 10 * EXACT  # a few steps
     assert heard.metrics["loss"] == pytest.approx(told.metrics["loss"], rel=10 * EXACT)
+
+
+class Waits(WholeModel):
+    """A member that waits for the other one at its batch norms."""
+
+    rank, size, waited = 0, 2, 0.0
+
+    @property
+    def pooled(self) -> Any:
+        return SimpleNamespace(among=lambda _: None)
+
+    def before_backward(self, *, last: bool) -> None:
+        pass
+
+
+def test_waiting_at_batch_norms_does_not_count_as_being_slow(tmp_path: Path) -> None:
+    """Or all members would be measured as equally fast, and shares would never move."""
+    told: list[float | None] = []
+
+    def step(lr: float, **others: Any) -> Step:
+        told.append(others["busy"])
+        return Step(0.0, 0, 0)
+
+    made, team, clock = job(tmp_path, lines(nn.BatchNorm1d(6)), how={"shares": "measured"}), Waits(), FakeClock()
+    optimizer: Any = SimpleNamespace(step=step, dense_bytes=None)
+    run = Run(made, optimizer, None, Tally(classes=True), {})
+    both = Together(run, team, optimizer, clock)  # type: ignore[arg-type]
+    both.begin()
+    for _ in range(EVERY):
+        began = clock.monotonic()
+        both.batch(last=True)
+        clock.advance(3.0)
+        team.waited += 2.0
+        both.step(0.1, 0.0, wish=0, since=began)
+        team.waited += 5.0  # for a checkpoint, say
+        clock.advance(5.0)
+        run.progress.step += 1
+    assert told == [None] * (EVERY - 1) + [1.0 * (EVERY - WARM)]
 
 
 @pytest.mark.parametrize("link", LINKS)
