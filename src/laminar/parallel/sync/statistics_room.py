@@ -32,7 +32,8 @@ class Room(Protocol):
         ...
 
     def exchange(self, what: int, own: Tensor) -> list[Tensor]:
-        """The rows of numbers of all that have rows of the batch, by rank. L606 where these are not at the same place in the model."""
+        """The rows of numbers of all that have rows of the batch, by rank; nothing at its end. L606 where they are not at the same place in
+        the model: then some of them are told."""
         ...
 
 
@@ -55,20 +56,28 @@ class SharedRoom:
 
     def exchange(self, what: int, own: Tensor) -> list[Tensor]:
         own = own.cpu()
+        if what == END:
+            # Who is elsewhere reads this and says so. All others read nothing, so when they have met, all rooms are free for another batch,
+            # of which others may have rows.
+            self._show(_head(what, own))
+            return []
         first = self._swapped(torch.cat([_head(what, own), own[: ROOM - HEAD]]))
         _same_place({rank: row[:HEAD] for rank, row in zip(self._ranks, first, strict=True)})
         found = [row[HEAD:] for row in first]
         for begin in range(ROOM - HEAD, len(own), ROOM):
             found = [torch.cat(pair) for pair in zip(found, self._swapped(own[begin : begin + ROOM]), strict=True)]
-        if what == END:  # others may have rows of the next batch: they begin anew when all of these have read
-            self._meeting.meet()
         return found
 
-    def _swapped(self, own: Tensor) -> list[Tensor]:
+    def _show(self, own: Tensor) -> int:
+        """To all that have rows; the side of the rooms that it is on."""
         side = self._turn % 2
         self._turn += 1
         self._rooms[2 * self._meeting.rank + side, : len(own)].copy_(own)
         self._meeting.meet()
+        return side
+
+    def _swapped(self, own: Tensor) -> list[Tensor]:
+        side = self._show(own)
         return [self._rooms[2 * rank + side, : len(own)].clone() for rank in self._ranks]
 
 
