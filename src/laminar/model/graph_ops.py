@@ -186,7 +186,7 @@ def _complaint(rule: Rule, get: Get) -> str | None:
     try:
         return rule(get)
     except (AttributeError, TypeError, ValueError, IndexError, OverflowError) as error:  # something else where a tensor is needed
-        return f"an argument is none that it takes ({str(error)[:80]})"
+        return f"it cannot take one of its arguments ({str(error)[:80]})"
 
 
 def _refused(target: str, complaint: str) -> LaminarError:

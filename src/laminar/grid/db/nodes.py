@@ -272,7 +272,7 @@ def use_token(tx: Tx, secret: str, now: float, *, known: bool) -> tuple[int | No
         return None, "expired"
     if not known and row.uses is not None:
         if row.uses < 1:
-            return None, f"used up: it has let in its nodes (for more: laminar grid token --id {row.id} --uses {ADMITTED})"
+            return None, f"used up: it has admitted all its nodes (for more: laminar grid token --id {row.id} --uses {ADMITTED})"
         tx.execute(update(tokens).where(tokens.c.id == row.id).values(uses=row.uses - 1))
     return int(row.id), ""
 

@@ -38,7 +38,7 @@ class OperatorRule:
         decision = self.decide(site)
         if decision.run not in ITSELF and (passed := self._given(site, self.passes)):
             return all_whole(
-                site, f"its parts are not computed by {site.op}, which alone knows {passed[0]}: every worker computes all of it"
+                site, f"only {site.op} itself supports {passed[0]}, and it cannot compute parts, so every worker computes all of it"
             )
         if site.call.counts_rows and decision.run not in KNOW_ROWS:  # the number of all rows, which no worker has where they are split
             return all_whole(site, "the number of rows of the batch is among its arguments, so every worker computes all of it")
@@ -57,7 +57,7 @@ class OperatorRule:
         if others:
             name, value = others[0], arguments[others[0]]
             shown = "a tensor" if _tensors_of(value) else str(value)
-            return f"{name} = {shown} is nothing that the rule for splitting {site.op} knows, so every worker computes all of it"
+            return f"the rule for splitting {site.op} does not support {name} = {shown}, so every worker computes all of it"
         if site.call.counts_rows_oddly:
             return "a number that depends on the rows of the batch is among its arguments, so every worker computes all of it"
         taken = [operand for name in sorted(self.tensors) for operand in dict.fromkeys(_tensors_of(arguments.get(name)))]
