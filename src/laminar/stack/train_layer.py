@@ -16,6 +16,7 @@ from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
 from laminar.data.sources.protocol import Progress as DataProgress
 from laminar.stack.as_written import data_as_written, layer_as_written
+from laminar.stack.foreign import is_foreign, try_out
 from laminar.stack.keep import About, keep
 from laminar.stack.key import located
 from laminar.stack.make import make
@@ -24,6 +25,7 @@ from laminar.stack.plan import Step, fingerprint_folder
 from laminar.stack.read import StackFile
 from laminar.store import runs
 from laminar.store.manifest import BuildRecord
+from laminar.store.own import is_own, note_own
 from laminar.store.store import Store
 from laminar.train import checkpoint
 from laminar.train.features import KeptFeatures
@@ -65,6 +67,10 @@ def train_layer(
         folder.mkdir(parents=True, exist_ok=True)
         runs.tell_about(folder, _about(file, step))
         made = make(file, store, layer, step.parent, data)
+        below = store.layer(step.parent) if step.parent and made.route == "graph" else None
+        foreign = below is not None and is_foreign(store, below)
+        if foreign and below is not None:
+            try_out(store, below.id, file.root, data.train.x, layer.train.batch)
         _same_code(step, made.steps)
         prepared = prepare_job(file, store, layer, made, data, folder, emit=emit, clock=clock)
         job, kept, spent = prepared.job, prepared.kept, dict(prepared.spent)
@@ -103,7 +109,7 @@ def train_layer(
             seconds=trained.seconds,
             now=clock.now(),
             notes=[*notes, *made.notes, *trained.notes],
-            earlier=[id for id in (step.record.id if step.record else None, store.refs.get(ref) if ref else None, step.parent) if id],
+            earlier=_trusted(store, foreign, step.record.id if step.record else None, store.refs.get(ref) if ref else None, step.parent),
         )
         record = BuildRecord(
             key=step.key,
@@ -120,10 +126,17 @@ def train_layer(
             provenance=manifest.provenance,
         )
         store.commit(manifest, record, ref, why="build")
+        if not foreign:
+            note_own(store, manifest)
         runs.finish(store, record)
         checkpoint.remove(folder)
         spent |= {"training": trained.seconds, "keeping": clock.monotonic() - start}
     return Outcome(manifest.id, trained.metrics, spent, kept.summary(), manifest.notes)
+
+
+def _trusted(store: Store, foreign: bool, *ids: str | None) -> list[str]:
+    """Layers whose graph may be run here, and become that of a layer which is not foreign."""
+    return [id for id in ids if id and store.has_layer(id) and (foreign or is_own(store, store.layer(id)))]
 
 
 def _about(file: StackFile, step: Step) -> dict[str, Any]:
