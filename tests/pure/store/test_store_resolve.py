@@ -248,6 +248,9 @@ def test_layers_that_are_not_there_or_of_the_future(store: Store) -> None:
 def test_folders_stay_inside(store: Store) -> None:
     assert store.run_folder("r1").is_dir()
     assert store.features_folder("f1").is_dir()
-    for bad in ("../x", "a/b", "..", ""):
-        with pytest.raises(ValueError):
+    for bad in ("../x", "a/b", "..", "", "/etc", "a\n", "a\0", "x" * 10_000, "ü"):
+        with pytest.raises(LaminarError, match="is no name of a run") as caught:
             store.run_folder(bad)
+        assert caught.value.code == "L303"
+        with pytest.raises(LaminarError, match="kept features"):
+            store.features_folder(bad)
