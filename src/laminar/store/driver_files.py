@@ -17,13 +17,12 @@ from typing import Any, Final, Protocol, final
 from urllib.parse import quote, unquote
 
 from laminar.core import atomic
-from laminar.core.places import BINARY
+from laminar.core.places import BINARY, NO_WAIT
 
 GOODBYE: Final = 3.0
 """Seconds that a server has to take note of the end of a connection."""
 
 
-NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 
 

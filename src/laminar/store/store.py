@@ -122,7 +122,9 @@ class Store:
                 self.refs.move(ref, manifest.id, why)
 
     def write_layer(self, manifest: Manifest) -> None:
-        atomic.write_bytes(self.layout.layer(manifest.id), encode(manifest), tmp=self.layout.tmp)
+        path, data = self.layout.layer(manifest.id), encode(manifest)
+        decode_manifest(data, path)  # what nobody could read again is not written
+        atomic.write_bytes(path, data, tmp=self.layout.tmp)
 
     # builds
 
