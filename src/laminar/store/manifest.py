@@ -211,4 +211,4 @@ def _explaining(where: object) -> Iterator[None]:
 
 def _known(format: int, where: object) -> None:
     if format > FORMAT:
-        raise LaminarError("L306", f"{where} has format {format}; this Laminar reads up to {FORMAT}", hint="pip install --upgrade laminar")
+        raise LaminarError("L306", f"{where} has format {format}; this Laminar reads up to {FORMAT}", hint="pip install -U laminar-train")
