@@ -109,13 +109,13 @@ def fingerprint_folder(store: Store) -> Path:
 def run_of(store: Store, key: str, *, again: bool) -> str:
     """The run folder's name for a key: an unfinished run is taken up again; a forced rebuild of a finished one gets a number."""
     name, number = key[:16], 1
-    while again and (store.layout.runs / name / FINISHED).exists():
+    while again and (store.layout.run(name) / FINISHED).exists():
         number += 1
         name = f"{key[:16]}-{number}"
     return name
 
 
 def _resuming(store: Store, key: str) -> str:
-    folder = store.layout.runs / key[:16]
+    folder = store.layout.run(key[:16])
     kept = (folder / "checkpoint.json").exists() or (folder / APART / "chief.json").exists()
     return "; resumes from its checkpoint" if kept and not (folder / FINISHED).exists() else ""
