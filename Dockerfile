@@ -32,7 +32,7 @@ RUN apt-get update \
 # PACKAGES is split into words on purpose.
 # hadolint ignore=DL3013,SC2086
 RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
-    pip install --no-cache-dir "$(echo /wheels/laminar-*.whl)${EXTRAS:+[${EXTRAS}]}" ${PACKAGES}
+    pip install --no-cache-dir "$(echo /wheels/laminar_train-*.whl)${EXTRAS:+[${EXTRAS}]}" ${PACKAGES}
 # The user and group that the manifests name.
 RUN groupadd --gid 10001 laminar \
     && useradd --uid 10001 --gid 10001 --create-home laminar \

@@ -17,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from figures import record
+
 RUNS = 15
 LAYERS = 10
 
@@ -74,6 +76,7 @@ def main() -> None:
     python, torch = (found[name] for name in ("python -c pass", "python -c 'import torch'"))
     print(f"{'median of ' + str(RUNS):30}{'wall':>9}{'cpu':>9}{'after start-up':>16}{'of torch':>10}")
     for name, (wall, cpu) in found.items():
+        record(name, wall, better="lower")
         print(f"{name:30}{wall * 1000:6.0f} ms{cpu * 1000:6.0f} ms{(wall - python[0]) * 1000:13.0f} ms{wall / torch[0]:10.2f}")
     late = found["laminar build, no-op"][0] - python[0]
     print(f"laminar --help within 150 ms: {_met(found['laminar --help'][0] <= 0.15)}")

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import statistics
 
+from figures import record
 from one_build import build
 
 
@@ -47,6 +48,7 @@ def main() -> None:
         ages = (found[-1][name].all("end")[-1].get("team") or {}).get("ages", "")
         for what, figure in (("all", "samples_per_second_with_tests"), ("train", "samples_per_second")):
             rates = [getattr(one[name], figure) for one in found]
+            record(f"{name}, {what}", statistics.median(rates))
             ratios = sorted(getattr(one[name], figure) / getattr(one["one process"], figure) for one in found)
             print(
                 f"{name:22}{what:6}{statistics.median(rates):>12,.0f}{statistics.median(ratios):>8.2f}{ratios[0]:>8.2f}{ratios[-1]:>8.2f}"

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+from figures import record
 from peers import flower
 from processes import processes
 
@@ -134,6 +135,7 @@ def main() -> None:
     for _ in range(repeat):
         for name, run in contenders.items():
             rates[name].append(measured(name, run()))
+            record(name, rates[name][-1])
 
     how = f"{args.nodes} nodes, 101,260 parameters, {args.compress}, replicate {args.replicate}"
     print(f"\n{how}; {repeat} of each, in turns: the middle (lowest to highest)")

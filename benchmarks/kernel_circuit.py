@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from figures import record
 
 from laminar.kernels.circuit.apart import Pairs
 from laminar.kernels.circuit.build import build
@@ -63,6 +64,8 @@ def timed(kernel: Kernel, rounds: int, **two: dict[str, Any]) -> dict[str, float
 
 
 def say(what: str, found: dict[str, float], over: Sequence[str], wanted: str) -> None:
+    for name, seconds in found.items():
+        record(f"{what}: {name}", seconds, better="lower")
     times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in found.items())
     print(f"{what}: {found[over[0]] / found[over[1]]:.2f} ({times}); wanted {wanted}", flush=True)
 

@@ -31,6 +31,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
+from figures import record
 
 from laminar.kernels.compile.bench import in_turns, random_arrays
 from laminar.kernels.compile.native import Options, compiled
@@ -332,6 +333,8 @@ def main() -> None:
                 continue
             found = measured(case, Path(folder), given.rounds, given.numba)
             ours, two = found["ours"], found["ours 2"]
+            record(f"{case.name}, one thread", ours, better="lower")
+            record(f"{case.name}, two threads", two, better="lower")
             cells = [
                 found["gcc"] / ours,
                 found.get("torch", 0) / ours,

@@ -19,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from figures import record
 from one_build import STACK, Told
 
 from laminar.core.events import read
@@ -84,6 +85,8 @@ def main() -> None:
     ratios = []
     for _ in range(args.rounds):
         rates = [built(args.width, 3, args.batch, args.epochs, 6400, "--strategy", how)[0].samples_per_second for how in ("solo", MESH)]
+        record("one process", rates[0])
+        record("mesh of two workers", rates[1])
         ratios.append(rates[1] / rates[0])
         print(f"one process {rates[0]:,.0f} samples/s, two workers {rates[1]:,.0f}: {ratios[-1]:.2f}x")
     print(f"{statistics.median(ratios):.2f}x ({min(ratios):.2f} to {max(ratios):.2f})")

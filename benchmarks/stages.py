@@ -20,6 +20,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from figures import record
 from mesh import run_build
 from one_build import STACK
 
@@ -112,6 +113,8 @@ def main() -> None:
             alone, together = (built(kind, args.epochs, how)[0] for how in ("solo", strategy))
             with ThreadPoolExecutor(2) as pool:
                 apart = sum(pool.map(lambda _: built(kind, args.epochs, "solo")[0], range(2)))  # noqa: B023
+            record(f"{kind}, one process", alone)
+            record(f"{kind}, two workers", together)
             ratios.append(together / alone)
             allowed.append(apart / alone)
             rates = f"one process {alone:,.0f} samples/s, two workers {together:,.0f}: {ratios[-1]:.2f}x"

@@ -19,6 +19,7 @@ import argparse
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 
+from figures import record
 from one_build import build
 
 
@@ -49,6 +50,7 @@ def main() -> None:
         for _ in range(args.rounds):
             for name, rate in one_round(case, args).items():
                 found.setdefault(name, []).append(rate)
+                record(f"{case}, {name}", rate)
         peers = {"two workers, one process": ("one process", "two workers")}
         if args.one_core:
             peers["two workers, one core"] = ("on one core", "two workers")

@@ -33,6 +33,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from figures import record
+
 CONFIGS = {  # model, batch: samples of an epoch
     ("mlp", 32): 32_000,
     ("mlp", 256): 61_440,
@@ -305,6 +307,7 @@ def main() -> int:
                     for kind in ("wall", "cpu")
                 )
                 speed = samples * args.epochs / statistics.median(result["wall"] for result in rounds[name])
+                record(f"{config} {name}", speed)
                 learnt = statistics.median(result["accuracy"] for result in rounds[name])
                 bar = BARS.get((name, (model, batch)))
                 if bar is not None and wall < bar:

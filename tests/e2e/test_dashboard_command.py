@@ -63,7 +63,7 @@ def test_a_missing_library_is_named_with_the_command(tmp_path):
     script = "import sys; sys.modules['starlette'] = None; sys.argv = ['laminar', 'ui']; from laminar.cli import main; main()"
     blocked = "import importlib.util as u; find = u.find_spec; u.find_spec = lambda n, *a: None if n == 'starlette' else find(n, *a); "
     done = subprocess.run([sys.executable, "-c", blocked + script], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 2 and "the dashboard needs starlette" in done.stderr and "pip install 'laminar[ui]'" in done.stderr
+    assert done.returncode == 2 and "the dashboard needs starlette" in done.stderr and "pip install 'laminar-train[ui]'" in done.stderr
 
 
 def test_starting_needs_no_torch(tmp_path):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.conftest import Example
+from tests.conftest import Example, cli
 from tests.unprivileged import unprivileged
 
 
@@ -142,3 +144,53 @@ def test_doctor_says_what_to_do(read_only: Example) -> None:
     (bad,) = (check for check in said["checks"] if check["state"] == "bad")
     assert "may not be written" in bad["said"]
     assert bad["fix"].startswith(f"chmod u+rwx {read_only.root / '.laminar'}, or set LAMINAR_STORE")
+
+
+@pytest.fixture
+def of_somebody_else(built: Example) -> Iterator[Example]:
+    """The whole project belongs to another user, who lets everybody read it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may give files away")
+    built.build()
+    for path in (built.root, *built.root.rglob("*")):
+        os.chown(path, SOMEBODY, SOMEBODY)
+    yield built
+    for path in (built.root, *built.root.rglob("*")):
+        os.chown(path, os.geteuid(), os.getegid())
+
+
+SOMEBODY = 65534  # of whom every system has a name
+
+
+def test_a_guest_reads_everything_and_is_told_whom_to_ask(of_somebody_else: Example, tmp_path: Path) -> None:
+    root = of_somebody_else.root
+    before = files(root / ".laminar")
+    np.save(tmp_path / "sample.npy", np.zeros((1, 1, 8, 8), np.uint8))
+    assert "nothing to build" in laminar("status", cwd=root)
+    assert "stands on strokes" in laminar("show", "head", cwd=root)
+    assert "test samples of odd" in laminar("evaluate", "head", cwd=root)
+    assert "sample.npy" in laminar("predict", "head", str(tmp_path / "sample.npy"), cwd=root)
+    assert "0 built, 2 layers reused" in laminar("build", cwd=root)
+    assert files(root / ".laminar") == before
+    said = laminar("tag", "head", "v1", cwd=root, check=3)
+    assert f"ask {pwd.getpwuid(SOMEBODY).pw_name}, whose it is, for the right to write" in said
+    assert "sudo" not in said and "chown" not in said
+    (bad,) = (check for check in json.loads(laminar_json("doctor", cwd=root))["checks"] if check["state"] == "bad")
+    assert "sudo" not in bad["fix"] and "LAMINAR_STORE" in bad["fix"]
+
+
+def laminar_json(*words: str, cwd: Path) -> str:
+    return unprivileged("-m", "laminar", *words, "--json", cwd=cwd, check=None).stdout
+
+
+@pytest.mark.parametrize("verb", [["log"], ["show", "head"], ["evaluate", "head"]])
+def test_an_empty_folder_is_called_so(verb: list[str], tmp_path: Path) -> None:
+    failed = cli(*verb, cwd=tmp_path, check=2)
+    assert f"neither a laminar.toml nor a store (.laminar) in {tmp_path}" in failed.stderr
+    assert "laminar init" in failed.stderr and not (tmp_path / ".laminar").exists()
+
+
+@pytest.mark.parametrize("verb", [["log"], ["show", "head"]])
+def test_a_stack_that_was_never_built_is_called_so(verb: list[str], example: Example) -> None:
+    failed = example.cli(*verb, check=3)
+    assert "nothing has been built here yet" in failed.stderr and "fix: laminar build" in failed.stderr

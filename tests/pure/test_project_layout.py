@@ -22,6 +22,25 @@ TEXTS = {".py", ".md", ".toml", ".yaml", ".yml", ".cfg", ".json", ".sh", ""}
 PARTS = ("src", "tests", "docs", "examples", "benchmarks", ".ci")
 
 
+def test_nothing_installs_the_other_project_that_is_called_laminar() -> None:
+    """`laminar` on PyPI is somebody else's. Ours is laminar-train, in hints, docs, manifests and its own extras."""
+    command = re.compile(r"(?<!&& )\binstall\s+([^`;&#\n]*)")
+    other = re.compile(r"[\"'(=]?laminar(\[.*|[=<>~]=.*|[\"'),.]*)")
+    bad = [
+        f"{path.relative_to(REPOSITORY)}: {line.strip()}"
+        for path in texts()
+        for line in path.read_text(errors="replace").splitlines()
+        for asked in command.findall(line)
+        for word in asked.split()
+        if other.fullmatch(word)
+    ]
+    assert not bad, "\n".join(bad)
+    project = PYPROJECT["project"]
+    assert project["name"] == "laminar-train"
+    of_itself = [need for needs in project["optional-dependencies"].values() for need in needs if need.startswith("laminar")]
+    assert of_itself and all(need.startswith("laminar-train[") for need in of_itself)
+
+
 def packages() -> list[Path]:
     return sorted(path for path in SOURCE.rglob("__init__.py") if "templates" not in path.parts)
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from laminar.data.overview import Overview
 
 
+CLASSES = 100  # that are listed
+
+
 def run(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A [data.NAME] of laminar.toml, or a source such as folder:photos.")],
     sheet: Annotated[Path | None, typer.Option("--sheet", metavar="FILE", help="The picture; DATA-sheet.png if left out.")] = None,
@@ -57,9 +60,11 @@ def _show(data: str, found: Overview) -> None:
         heads = ["class", "train", "test"] + (["train images", "test images"] if fragments else [])
         rows = [
             [c.name, f"{c.train:,}", f"{c.test:,}"] + ([f"{c.train_images:,}", f"{c.test_images:,}"] if fragments else [])
-            for c in found.classes
+            for c in found.classes[:CLASSES]
         ]
         table("", heads, rows, right=heads[1:])
+        if len(found.classes) > CLASSES:
+            say(f"… {len(found.classes):,} classes in all; --json lists them")
     what = "fragments" if fragments else "samples"
     say(
         f"{data}: {found.train:,} {what} for training, {found.test:,} for testing, "

@@ -11,6 +11,8 @@ from laminar.core import digest
 from laminar.stack.project import open_project
 from laminar.stack.show import describe
 
+CLASSES = 40  # that are listed
+
 
 def run(
     ref: Annotated[str, typer.Argument(help="head, digits/head, head~1, a tag or an id.")],
@@ -32,7 +34,9 @@ def run(
     say(f"built {local_time(found['created'])} in {seconds(found['seconds'])}; key {digest.short(found['key'])}; run {found['run']}")
     chain = " <- ".join(f"{a['name']} {digest.short(a['id'])}" for a in found["ancestors"])
     say(f"stands on {chain}" if chain else "stands on nothing: a bottom layer")
-    say(f"classes {', '.join(found['classes'])}" if found["classes"] else f"task {found['task']}")
+    classes = found["classes"] or []
+    more = f", … ({len(classes):,} in all; --json lists them)" if len(classes) > CLASSES else ""
+    say(f"classes {', '.join(classes[:CLASSES])}{more}" if classes else f"task {found['task']}")
     say(f"input {found['input']['shape']} {found['input']['dtype']}; frozen {', '.join(found['frozen']) or 'nothing'}")
     forms = "training and eval" if found["graph"]["train"] else "eval only" if found["graph"]["eval"] else "none"
     say("metrics " + ", ".join(f"{k} {number(v)}" for k, v in found["metrics"].items()))

@@ -30,7 +30,7 @@ def run(
 ) -> None:
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
-        raise LaminarError("L011", f"the dashboard needs {' and '.join(missing)}", hint="pip install 'laminar[ui]'")
+        raise LaminarError("L011", f"the dashboard needs {' and '.join(missing)}", hint="pip install 'laminar-train[ui]'")
     from laminar.dashboard.server import Dashboard
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")

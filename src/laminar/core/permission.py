@@ -6,6 +6,7 @@ import errno
 import os
 import shlex
 from pathlib import Path
+from typing import Final
 
 from laminar.core.errors import LaminarError
 
@@ -36,14 +37,36 @@ def _what_is_missing(where: Path) -> tuple[str, str, Path]:
 
 
 def allow(culprit: Path, letter: str) -> str:
-    """The command that gives the right: for one's own file or folder, or else what makes it one's own."""
+    """The command that gives the right for one's own file or folder. What is somebody else's is theirs: whom to ask."""
     place = shlex.quote(str(culprit))
     rights = "rwx" if os.path.isdir(culprit) and letter != "r" else letter
     try:
-        mine = culprit.stat().st_uid == os.geteuid()
+        owner = culprit.stat().st_uid
+        mine = owner == os.geteuid()
     except (OSError, AttributeError):  # it cannot be looked at; or a system without users
-        mine = True
-    return f"chmod u+{rights} {place}" if mine else f"sudo chown $(id -u) {place}"
+        return f"chmod u+{rights} {place}"
+    if letter == "w" and _mounted_read_only(culprit):
+        return "mount it so that it can be written"
+    return f"chmod u+{rights} {place}" if mine else f"ask {_name(owner)}, whose it is, for the right to {_REACH[letter]} {place}"
+
+
+_REACH: Final = {"r": "read", "w": "write", "x": "enter"}
+
+
+def _mounted_read_only(path: Path) -> bool:
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except (OSError, AttributeError):  # a system that does not tell
+        return False
+
+
+def _name(user: int) -> str:
+    try:
+        import pwd
+
+        return pwd.getpwuid(user).pw_name
+    except (ImportError, KeyError):
+        return f"user {user}"
 
 
 def _or_another_store(fix: str, where: Path) -> str:

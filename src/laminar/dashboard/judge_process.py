@@ -54,7 +54,7 @@ def judge(asked: Asked, tell: Any) -> Judgement:
     of = len(asked.ids) + 1
     tell("loading PyTorch", 0, of)
     from laminar.stack.project import open_project
-    from laminar.stack.use import answers, open_for
+    from laminar.stack.use import answers, objective_of, open_for
 
     project = open_project(Path(asked.start))
     store = project.look_at_store()
@@ -73,7 +73,7 @@ def judge(asked: Asked, tell: Any) -> Judgement:
             layers.append(Judged(id=id, error=_told(error)))
             continue
         classes = None if dataset.classes is None else manifest.classes or list(dataset.classes)
-        answered.append(Answered(id, classes, labels, outputs))
+        answered.append(Answered(id, classes, labels, outputs, objective_of(store, manifest)))
         layers.append(judged(answered[-1]))
 
     def show(row: int) -> tuple[str | None, list[float]]:

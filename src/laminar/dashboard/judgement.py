@@ -14,6 +14,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from laminar.train.recipe import HUBER_DELTA
+
 SHOWN: Final = 18  # samples of a group
 POINTS: Final = 400  # of a regression
 VALUES: Final = 8  # of a sample that is no picture
@@ -29,6 +31,7 @@ class Answered:
     classes: list[str] | None
     labels: NDArray[Any]
     outputs: NDArray[Any]
+    objective: str = "mse"  # the loss that a layer for numbers was trained with
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +84,7 @@ def rows_of(samples: int, most: int) -> NDArray[np.int64]:
 
 
 def judged(one: Answered) -> Judged:
-    """Of classes: loss is the cross-entropy. Of numbers: mean squared error, mean absolute error and r2."""
+    """Of classes: loss is the cross-entropy. Of numbers: the loss that the layer was trained with, mean absolute error and r2."""
     if one.classes is None:
         return _numbers(one)
     logs = log_softmax(one.outputs)
@@ -99,11 +102,19 @@ def _numbers(one: Answered) -> Judged:
     wrong = given - truth
     spread = float(np.square(truth - truth.mean(0)).sum())
     lost = float(np.square(wrong).sum())
-    figures = {"loss": float(np.square(wrong).mean()), "mae": float(np.abs(wrong).mean())}
+    figures = {"loss": float(_LOSSES[one.objective](wrong).mean()), "mae": float(np.abs(wrong).mean())}
     figures["r2"] = 1 - lost / spread if spread else float(lost == 0)
     some = rows_of(len(truth), POINTS)
     pairs = [(float(a), float(b)) for a, b in zip(truth[some, 0], given[some, 0], strict=True) if math.isfinite(a) and math.isfinite(b)]
     return Judged(id=one.id, metrics=_finite(figures), pairs=pairs)
+
+
+def _huber(wrong: Floats) -> Floats:
+    size = np.abs(wrong)
+    return np.where(size <= HUBER_DELTA, 0.5 * size**2, HUBER_DELTA * (size - 0.5 * HUBER_DELTA))
+
+
+_LOSSES: Final[dict[str, Callable[[Floats], Floats]]] = {"mse": np.square, "l1": np.abs, "huber": _huber}
 
 
 def _finite(figures: dict[str, float]) -> dict[str, float]:

@@ -50,7 +50,7 @@ def missing() -> dict[str, str] | None:
     return {
         "code": "L011",
         "message": "pictures are drawn with matplotlib, which is not installed",
-        "hint": "pip install 'laminar[experiments]'",
+        "hint": "pip install 'laminar-train[experiments]'",
     }
 
 

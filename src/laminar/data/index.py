@@ -77,7 +77,7 @@ def read_index(data: bytes, where: str) -> Index:
         raise LaminarError("L111", f"{where} is not an index of images: {error}", hint=_HINT) from error
     if version != FORMAT:
         raise LaminarError(
-            "L111", f"{where} has format {version}, this Laminar reads format {FORMAT}", hint="pip install --upgrade laminar, or " + _HINT
+            "L111", f"{where} has format {version}, this Laminar reads format {FORMAT}", hint="pip install -U laminar-train, or " + _HINT
         )
     try:
         index = msgspec.json.decode(data, type=Index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,9 @@ from laminar.data.sources import source_of
 from laminar.data.sources.protocol import Opening, Progress, Source, silent
 from laminar.data.spec import DataSpec, SplitSpec, checked
 from laminar.data.split import balanced_indices, limit_indices, source_sides, split_indices
-from laminar.data.wellformed import check_opened
+from laminar.data.wellformed import check_opened, note_on_bytes
+
+VOCABULARY: Final = 256  # numbered classes
 
 
 def open_data(
@@ -40,15 +43,17 @@ def open_data(
     source = source_of(spec, root)
     opened = source.open(how)
     check_opened(opened, spec.source)
+    if note := note_on_bytes(opened, spec.source):
+        how.notes.append(note)
     refuse_unfit(spec.augment, sides_of(opened.train.x.shape[1:]))
     if spec.sample is not None and opened.classes is None:
         raise LaminarError("L109", "sample: the data has real-valued targets, so there are no classes to balance", hint="use limit")
-    return _divide(spec, opened, _source_sides(spec, source, how), how.room)
+    return _divide(spec, opened, _source_sides(spec, source, how), how)
 
 
-def _divide(spec: DataSpec, opened: Opened, sides: NDArray[np.bool_] | None, room: Room) -> Dataset:
+def _divide(spec: DataSpec, opened: Opened, sides: NDArray[np.bool_] | None, opening: Opening) -> Dataset:
     """Classes, split, sample and limit. `sides` are those of the samples where the split is by source."""
-    how = spec.split or SplitSpec()
+    how, room, notes = spec.split or SplitSpec(), opening.room, opening.notes
     stratified = opened.classes is not None
     train, test, names = opened.train, opened.test, opened.classes
     strata, test_strata = train.y, None if test is None else test.y  # a sample's side goes by its class in the source
@@ -62,7 +67,11 @@ def _divide(spec: DataSpec, opened: Opened, sides: NDArray[np.bool_] | None, roo
         if test is not None:
             kept, test = select(test, positions, room)
             test_strata = kept
-        _refuse_empty_classes(train, names, spec.source)
+        if spec.classes is None and _is_vocabulary(names):
+            if (used := len(np.unique(train.y))) < len(names):
+                notes.append(f"{spec.source}: {used:,} of {len(names):,} classes have samples")
+        else:
+            _refuse_empty_classes(train, names, spec.source)
     if test is None or test_strata is None:
         if sides is not None:
             train_index, test_index = np.flatnonzero(~sides), np.flatnonzero(sides)
@@ -104,6 +113,11 @@ def _source_sides(spec: DataSpec, source: Source, how: Opening) -> NDArray[np.bo
         return None
     labels = [pictures.classes.index(file.label) for file in pictures.files]
     return source_sides(labels, [file.sha256 for file in pictures.files], split.test, split.seed)
+
+
+def _is_vocabulary(names: tuple[str, ...]) -> bool:
+    """Numbered classes, and many: words of which some are not used, rather than classes of which some were forgotten."""
+    return len(names) >= VOCABULARY and names == tuple(map(str, range(len(names))))
 
 
 def _refuse_empty_classes(train: Split, names: tuple[str, ...], source: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,13 +11,15 @@ from laminar.core.figures import many
 from laminar.data.dataset import Array, Opened, Split
 from laminar.data.room import Room, row_slices
 
+MOST_CLASSES: Final = 1_000_000
+
 
 def tidy_samples(given: Any, where: str, room: Room | None = None) -> Array:
     """uint8 or float32; (N, D), or (N, C, H, W) with a channel added or moved to the front where it stands last.
 
     What must be changed is written into `room`, a few rows at a time.
     """
-    x: Array = np.asanyarray(given)
+    x = _array(given, where, "samples")
     if x.dtype.kind not in "biuf":
         raise LaminarError("L110", f"{where}: samples are of dtype {x.dtype}, expected numbers", hint="store x as uint8 or float32")
     if x.ndim == 0:
@@ -36,9 +38,54 @@ def tidy_samples(given: Any, where: str, room: Room | None = None) -> Array:
     return out
 
 
+def _array(given: Any, where: str, what: str) -> Array:
+    """An array of what a source or a user's function gave; L110 where the rows differ in shape or numpy has no such numbers."""
+    try:
+        array: Array = np.asanyarray(given)
+    except (ValueError, TypeError, RuntimeError) as error:
+        shapes = _shapes(given)
+        if shapes is None:
+            dtype = str(getattr(given, "dtype", type(given).__name__)).removeprefix("torch.")
+            raise LaminarError(
+                "L110",
+                f"{where}: {what} of type {dtype} cannot be read: {error}; expected {_ALLOWED}",
+                hint=f"return {what} as a numpy array or as a dense tensor: t.detach().float().numpy()",
+            ) from None
+        raise _ragged(shapes, where, what) from None
+    if array.dtype == object and (shapes := _shapes(array)) is not None:
+        raise _ragged(shapes, where, what)
+    return array
+
+
+_ALLOWED = "bool, whole numbers, float16, float32 or float64, all rows of one shape"
+
+
+def _shapes(rows: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+    """(the first row that is unlike row 0, its shape, the shape of row 0), where rows differ in shape."""
+    try:
+        first = None
+        for number, row in enumerate(rows):
+            shape = tuple(np.shape(row))
+            first = shape if first is None else first
+            if shape != first:
+                return number, shape, first
+    except (ValueError, TypeError, RuntimeError):  # a row is ragged itself, or not a thing of rows
+        pass
+    return None
+
+
+def _ragged(shapes: tuple[int, tuple[int, ...], tuple[int, ...]], where: str, what: str) -> LaminarError:
+    number, shape, first = shapes
+    return LaminarError(
+        "L110",
+        f"{where}: {what} are ragged: row 0 has shape {first}, row {number} has shape {shape}; expected {_ALLOWED}",
+        hint="pad or cut the rows to one shape",
+    )
+
+
 def tidy_labels(given: Any, where: str) -> Array:
     """int64 (N,), or float32 (N, K) where the labels are real numbers."""
-    y: Array = np.asarray(given)
+    y = _array(given, where, "labels")
     if y.dtype.kind == "f":
         y = y.astype(np.float32, copy=False)
         return y.reshape(len(y), -1) if y.ndim else y.reshape(1, 1)
@@ -55,7 +102,7 @@ def tidy_labels(given: Any, where: str) -> Array:
 
 def named_labels(parts: list[Any], where: str, names: tuple[str, ...] | None = None) -> tuple[list[Array], tuple[str, ...] | None]:
     """Tidy the labels of train and test together, and name the classes: given names, the strings themselves, or "0".."k-1"."""
-    arrays = [np.asarray(part) for part in parts]
+    arrays = [_array(part, where, "labels") for part in parts]
     if all(a.dtype.kind in "US" for a in arrays):
         texts = [a.astype(str) for a in arrays]
         known = names or tuple(str(t) for t in np.unique(np.concatenate(texts)))
@@ -91,16 +138,29 @@ def named_labels(parts: list[Any], where: str, names: tuple[str, ...] | None = N
 
 
 def refuse_far_labels(parts: list[Array], where: str) -> None:
-    """A class more than there are samples: some would be empty, and one mistyped label could ask for a billion of them."""
+    """A label that stands apart from all others is mistyped, and could ask for a billion classes.
+
+    More classes than samples are no mistake: 2,000 texts may use 2,000 words of 30,000. Then labels lie everywhere below the highest.
+    """
     samples = sum(len(part) for part in parts)
-    for part in parts:
-        top = int(part.max()) if part.size else 0
-        if top >= max(samples, 2):
-            raise LaminarError(
-                "L104",
-                f"{where}: label {top} of sample {int(part.argmax())} is out of range: {many(samples, 'sample')} cannot have so many",
-                hint="correct the label; classes are numbered from 0 without gaps",
-            )
+    labels = np.unique(np.concatenate([part.ravel() for part in parts])) if samples else np.empty(0, np.int64)
+    top = int(labels[-1]) if labels.size else 0
+    if top < max(samples, 2):
+        return
+    below = int(labels[-2]) if labels.size > 1 else 0
+    if top < MOST_CLASSES and top - below <= top // 2:
+        return
+    part = next(part for part in parts if part.size and int(part.max()) == top)
+    why = (
+        f"the next lower one is {below}, and there are"
+        if top - below > top // 2
+        else f"more than {MOST_CLASSES:,} classes are not possible;"
+    )
+    raise LaminarError(
+        "L104",
+        f"{where}: label {top} of sample {int(part.argmax())} is out of range: {why} {many(samples, 'sample')}",
+        hint="correct the label; classes are numbered from 0 without gaps",
+    )
 
 
 def check_opened(opened: Opened, where: str) -> None:
@@ -126,6 +186,17 @@ def check_opened(opened: Opened, where: str) -> None:
                 "L110", f"{where}: {name} samples are {split.x.dtype}, train samples {opened.train.x.dtype}", hint="store both alike"
             )
         _refuse_unreal(split, f"{where}: {name}")
+
+
+def note_on_bytes(opened: Opened, where: str) -> str:
+    """What to know of bytes that are no pictures, as token ids would be; empty for all others."""
+    x = opened.train.x
+    if x.dtype != np.uint8 or (x.ndim == 4 and min(x.shape[2:]) > 1):
+        return ""
+    return (
+        f"{where}: samples are bytes (uint8) of shape {x.shape[1:]}, and a model gets bytes divided by 255, as pixels are; "
+        "numbers of another kind (token ids, counts) keep their values in a wider type, such as int32"
+    )
 
 
 def _refuse_unreal(split: Split, where: str) -> None:

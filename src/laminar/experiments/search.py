@@ -24,7 +24,7 @@ def need_optuna() -> Any:
         import optuna
     except ImportError:
         raise LaminarError(
-            "L011", "searching in ranges needs Optuna, which is not installed", hint="pip install 'laminar[search]'"
+            "L011", "searching in ranges needs Optuna, which is not installed", hint="pip install 'laminar-train[search]'"
         ) from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

@@ -25,7 +25,7 @@ HELP: Final = {  # by the name of the refusal
     "node": "laminar grid nodes",
     "path": "look whether the address is that of a grid, and both sides have the same Laminar",
     "token": f"export {TOKEN}=… {_SECRET}; laminar grid token lists those of nodes",
-    "version": "pip install the Laminar that the server has",
+    "version": "pip install the release of laminar-train that the server has",
 }
 
 

@@ -13,7 +13,7 @@ NEEDED = ("sqlalchemy", "starlette", "uvicorn", "httptools", "httpx", "cryptogra
 def need_grid() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        raise LaminarError("L011", f"the grid needs {', '.join(missing)}", hint="pip install 'laminar[grid]'")
+        raise LaminarError("L011", f"the grid needs {', '.join(missing)}", hint="pip install 'laminar-train[grid]'")
 
 
 def use_one_thread() -> None:

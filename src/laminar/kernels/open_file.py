@@ -52,4 +52,4 @@ def need_extra() -> None:
     """pycparser and llvmlite are an extra."""
     missing = [name for name in ("pycparser", "llvmlite") if find_spec(name) is None]
     if missing:
-        raise LaminarError("L011", f"kernels need {' and '.join(missing)}", hint="pip install 'laminar[kernels]'")
+        raise LaminarError("L011", f"kernels need {' and '.join(missing)}", hint="pip install 'laminar-train[kernels]'")

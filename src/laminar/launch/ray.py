@@ -33,7 +33,7 @@ LOOPBACK: Final = "127.0.0.1"
 DEBUG: Final = "LAMINAR_DEBUG"
 LONGEST: Final = 160  # letters of Ray's last words
 _PREFIX: Final = re.compile(r"^\[[^]]*\] (\(\w+\) )?(\S+:\d+: )?")  # when, where and by which thread Ray wrote a line
-_INSTALL: Final = "pip install 'laminar[ray]'"
+_INSTALL: Final = "pip install 'laminar-train[ray]'"
 # A cluster of our own is nobody else's: it listens on loopback only, and asks for Ray's token even there.
 _OWN: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 

@@ -126,7 +126,7 @@ def open_session(master: str | None, agents: int, off: threading.Event | None = 
         from pyspark.find_spark_home import _find_spark_home
         from pyspark.java_gateway import launch_gateway
     except ImportError as error:
-        raise LaminarError("L407", f"Spark is not installed: {error}", hint="pip install 'laminar[spark]'") from error
+        raise LaminarError("L407", f"Spark is not installed: {error}", hint="pip install 'laminar-train[spark]'") from error
     _need_java()
     if master == "yarn" and not (os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR")):
         raise LaminarError(

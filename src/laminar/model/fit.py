@@ -66,6 +66,12 @@ def _failed(model: nn.Module, example: Tensor, path: str, error: Exception) -> L
     place = raised_at(error)
     where = (f" at {place}" if place else "") + (f", in module '{path}' ({kind})" if path else f", in the model's own forward ({kind})")
     samples = f"samples of shape {tuple(example.shape[1:])} ({str(example.dtype).removeprefix('torch.')})"
+    if "scalar types: Long, Int" in str(error):
+        return LaminarError(
+            "L204",
+            f"{samples} are given to a module that looks numbers up: {last_line(error)}{where}",
+            hint="samples reach a model as float32: look up x.long(). uint8 is divided by 255 first, so keep ids in int32",
+        )
     if isinstance(error, _OF_SHAPES):
         return LaminarError(
             "L204",

@@ -103,7 +103,7 @@ def _write_pt2(model: nn.Module, path: Path, example: Tensor, metadata: Mapping[
 def _write_onnx(model: nn.Module, path: Path, example: Tensor, metadata: Mapping[str, str]) -> None:
     missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     if missing:
-        raise LaminarError("L011", f"writing .onnx needs {' and '.join(missing)}", hint="pip install 'laminar[onnx]'")
+        raise LaminarError("L011", f"writing .onnx needs {' and '.join(missing)}", hint="pip install 'laminar-train[onnx]'")
     with _exporting(path):
         program = traced(model, example, training=False, signatures=False)
         kernels = [found for node in program.graph.nodes if (found := kernel_in(f"torch.ops.{node.target}")) is not None]

@@ -59,7 +59,7 @@ def from_raw(raw: RawTensor) -> Tensor:
     """A tensor over the raw tensor's memory (a copy only if that memory is read-only)."""
     dtype = DTYPES.get(raw.dtype)
     if dtype is None:
-        raise LaminarError("L205", f"unknown dtype {raw.dtype}; expected one of {', '.join(DTYPES)}", hint="upgrade laminar")
+        raise LaminarError("L205", f"unknown dtype {raw.dtype}; expected one of {', '.join(DTYPES)}", hint="pip install -U laminar-train")
     view = memoryview(raw.data).cast("B")
     if not view.nbytes:
         return torch.empty(raw.shape, dtype=dtype)

@@ -82,7 +82,7 @@ def _libraries() -> Iterator[Check]:
             module,
             "ok" if there else "note",
             f"{purpose}{'' if there else ': not installed'}",
-            "" if there else f"pip install 'laminar[{extra}]'",
+            "" if there else f"pip install 'laminar-train[{extra}]'",
         )
 
 

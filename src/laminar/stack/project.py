@@ -22,7 +22,21 @@ class Project:
     store_path: Path
 
     def open_store(self, *, create: bool = True, damaged: bool = False) -> Store:
+        """The store; where there is none and it may not be made, an error that says what is missing."""
+        if not create and not os.path.lexists(self.store_path):
+            raise self._nothing_here()
         return Store.open(self.store_path, create=create, damaged=damaged)
+
+    def _nothing_here(self) -> LaminarError:
+        if self.file is not None:
+            return LaminarError("L306", f"nothing has been built here yet: there is no store {self.store_path}", hint="laminar build")
+        if self.store_path == self.root / STORE:
+            return LaminarError(
+                "L001",
+                f"there is neither a {FILE} nor a store ({STORE}) in {self.root}",
+                hint="laminar init my-stack, or go to the folder of a stack, or laminar pull REMOTE LAYER",
+            )
+        return LaminarError("L306", f"there is no store {self.store_path}, which LAMINAR_STORE names", hint="unset LAMINAR_STORE")
 
     def look_at_store(self) -> Store:
         """For verbs that only look: a store that was not made yet is empty, and is not made by looking."""

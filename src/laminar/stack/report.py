@@ -33,7 +33,7 @@ def write_report(file: StackFile, store: Store, out: Path) -> Path:
         import plotly.io
     except ImportError:
         raise LaminarError(
-            "L011", "the report draws its curves with plotly, which is not installed", hint="pip install 'laminar[report]'"
+            "L011", "the report draws its curves with plotly, which is not installed", hint="pip install 'laminar-train[report]'"
         ) from None
     rows, manifests = [], []
     for step in plan(file, store):

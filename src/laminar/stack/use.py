@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ from laminar.store.manifest import Manifest
 from laminar.store.store import Store
 from laminar.train.evaluate import evaluate as evaluate_arrays
 from laminar.train.evaluate import predict as predict_arrays
+from laminar.train.losses import losses_for
 
 
 def load_model(store: Store, id: str, root: Path | None) -> nn.Module:
@@ -39,27 +40,82 @@ def load_model(store: Store, id: str, root: Path | None) -> nn.Module:
         return remake(store, manifest, root)[0].eval()
 
 
+SplitName = Literal["test", "train"]
+
+
 @dataclass(frozen=True)
 class Evaluation:
     id: str
     data: str
+    split: SplitName
     samples: int
+    objective: str  # the loss that `metrics["loss"]` is
     metrics: dict[str, float]
 
     def to_json(self) -> dict[str, Any]:
-        return {"id": self.id, "data": self.data, "samples": self.samples, "metrics": self.metrics}
+        return {
+            "id": self.id,
+            "data": self.data,
+            "split": self.split,
+            "samples": self.samples,
+            "objective": self.objective,
+            "metrics": self.metrics,
+        }
 
 
-def evaluate(project: Project, store: Store, id: str, data: str, *, split: str = "test") -> Evaluation:
-    """Metrics of a layer on a data set of the stack file, or on any source such as `folder:photos`."""
+def evaluate(project: Project, store: Store, id: str, data: str | None, *, split: SplitName = "test") -> Evaluation:
+    """Metrics of a layer on a data set of the stack file, or on any source such as `folder:photos`; without `data` on its own."""
     manifest = store.layer(id)
+    data = data or own_data(project, store, manifest)
     dataset = open_for(project, manifest, data)
-    chosen = dataset.test if split == "test" else dataset.train
+    chosen = {"test": dataset.test, "train": dataset.train}[split]
     _check_shape(manifest, dataset, data)
     model = load_model(store, id, project.root)
     labels = _aligned(manifest, dataset, chosen.y, data)
-    metrics = evaluate_arrays(model, [chosen.x], labels, task=manifest.task, dtype=_dtype(manifest))
-    return Evaluation(id, data, len(labels), metrics)
+    objective = objective_of(store, manifest)
+    metrics = evaluate_arrays(model, [chosen.x], labels, task=manifest.task, dtype=_dtype(manifest), loss=objective)
+    return Evaluation(id, data, split, len(labels), objective, metrics)
+
+
+def objective_of(store: Store, manifest: Manifest) -> str:
+    """The loss that a layer was trained with. Of an imported layer nobody knows it; it is judged by the usual one of its task."""
+    record = store.record(manifest.key)
+    recorded = None if record is None else record.inputs.get("train", {}).get("loss")
+    fitting = losses_for(manifest.task)
+    if recorded is None:
+        return fitting[0]
+    if recorded not in fitting:
+        raise LaminarError(
+            "L303",
+            f"the build record of {manifest.name} says that it was trained with the loss {recorded!r}, "
+            f"but a layer for {manifest.task} has {', '.join(fitting)}",
+            hint="laminar verify",
+        )
+    return str(recorded)
+
+
+def own_data(project: Project, store: Store, manifest: Manifest) -> str:
+    """What a layer was trained on: the [data.NAME] of the stack file here, or a source that lies in the package.
+
+    A record may come from somebody else. It may name data here, but it may not choose a file, a function or an address.
+    """
+    record = store.record(manifest.key)
+    if record is None or record.data is None:
+        raise LaminarError(
+            "L008",
+            f"layer {manifest.name} has no data of its own: it was imported, not trained",
+            hint=f"laminar evaluate {manifest.name} --data DATA",
+        )
+    name, source = str(record.data.get("name", "")), str(record.data.get("source", ""))
+    if project.file is not None and name in project.file.spec.data:
+        return name
+    if ":" not in source and set(record.data) <= {"name", "source", "classes"}:
+        return source
+    raise LaminarError(
+        "L006",
+        f"layer {manifest.name} was trained on [data.{name}] with source {source!r}, and there is no such data set here",
+        hint=f"laminar evaluate {manifest.name} --data DATA, with a [data.NAME] of laminar.toml or a source",
+    )
 
 
 def answers(

@@ -197,7 +197,7 @@ def _explaining_imports(protocol: str) -> Iterator[None]:
     except ImportError as error:
         extra = EXTRAS.get(protocol, protocol)
         raise LaminarError(
-            "L011", f"{protocol}:// needs a library that is not installed: {error}", hint=f"pip install 'laminar[{extra}]'"
+            "L011", f"{protocol}:// needs a library that is not installed: {error}", hint=f"pip install 'laminar-train[{extra}]'"
         ) from None
 
 

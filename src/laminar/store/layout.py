@@ -119,7 +119,7 @@ def open_layout(root: Path, *, create: bool, look: bool = False, damaged: bool =
     number = text.strip()
     if number.isdigit() and len(number) > 1:
         raise LaminarError(
-            "L306", f"the store {root} has format {int(number)}; this Laminar reads up to {FORMAT}", hint="pip install --upgrade laminar"
+            "L306", f"the store {root} has format {int(number)}; this Laminar reads up to {FORMAT}", hint="pip install -U laminar-train"
         )
     if number != str(FORMAT).encode() and not damaged:
         shown = text[:20].decode(errors="replace")

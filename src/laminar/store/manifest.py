@@ -158,4 +158,4 @@ def decode_record(data: bytes, where: object) -> BuildRecord:
 
 def _known(format: int, where: object) -> None:
     if format > FORMAT:
-        raise LaminarError("L306", f"{where} has format {format}; this Laminar reads up to {FORMAT}", hint="pip install --upgrade laminar")
+        raise LaminarError("L306", f"{where} has format {format}; this Laminar reads up to {FORMAT}", hint="pip install -U laminar-train")

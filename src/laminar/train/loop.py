@@ -113,6 +113,8 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
 
     at = run.progress
     guess = guessing(objective, data.train.y, data.test.y, classes=len(data.classes) if data.classes is not None else None)
+    if early := at.early_end(recipe):
+        notes.append(early)
     if said := misgivings(loss=at.metrics["loss"], guess=guess, first=at.first, lr=recipe.rate):
         notes.append(said)
     return Trained(metrics=dict(at.metrics), seconds=at.seconds, epochs=at.epoch, steps=at.step, resumed_from=resumed, notes=notes)
@@ -149,7 +151,7 @@ class _Loop:
         while not at.stopped:
             self.fit()
             self.judge()
-            at.stopped = self.reason_to_stop()
+            at.stopped = at.reason_to_stop(self.recipe)
             if not at.stopped:
                 self.saving.if_due()
         self.saving.prove()
@@ -271,12 +273,8 @@ class _Loop:
         at = self.run.progress
         if not all(map(math.isfinite, metrics.values())):
             raise self.astray.diverged(f"the test split gives {metrics}", ended["step"])
-        at.metrics = metrics
+        at.tested(ended["epoch"] + 1, metrics)
         self.history.epoch(**ended, test=metrics)
-        if at.best is None or metrics["loss"] < at.best:
-            at.best, at.waited = metrics["loss"], 0
-        else:
-            at.waited += 1
 
     def settle(self, *, hurry: bool = False) -> None:
         """All that was given to an evaluator is answered."""
@@ -294,16 +292,6 @@ class _Loop:
             raise
         except Exception as error:
             raise self.astray.failed(error) from error
-
-    def reason_to_stop(self) -> str:
-        at, recipe = self.run.progress, self.recipe
-        if recipe.target is not None and recipe.target.reached(at.metrics):
-            return f"target reached in epoch {at.epoch}"
-        if at.epoch >= recipe.epochs:
-            return "all epochs done"
-        if recipe.patience is not None and at.waited >= recipe.patience:
-            return f"no lower test loss for {at.waited} epochs"
-        return ""
 
     def tell_start(self, resumed: int | None, notes: list[str]) -> None:
         at = self.run.progress

@@ -24,9 +24,14 @@ _REGRESSION: Final[dict[str, LossOf]] = {
 }
 
 
+def losses_for(task: str) -> tuple[str, ...]:
+    """The losses that fit a task; the first is the one that is meant where none is written."""
+    return ("cross-entropy",) if task == "classification" else tuple(_REGRESSION)
+
+
 def loss_name(recipe: Recipe, task: str) -> str:
     """The loss that is meant, also where the recipe leaves it out."""
-    fitting = ("cross-entropy",) if task == "classification" else tuple(_REGRESSION)
+    fitting = losses_for(task)
     if recipe.loss is not None and recipe.loss not in fitting:
         raise LaminarError(
             "L004",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import torch
@@ -15,17 +15,22 @@ from torch import Tensor, nn
 
 from laminar.core import digest
 from laminar.core.errors import LaminarError
+from laminar.core.figures import number
 from laminar.train.borrowed import load_rng, rng_state
 from laminar.train.checkpoint import Checkpoint, pack, unpack
 from laminar.train.dtype import LossScale
 from laminar.train.job import Job
 from laminar.train.metrics import Tally
 from laminar.train.optimizers import Optimizer
+from laminar.train.recipe import Recipe
 from laminar.train.strides import refuse_shared_places
 from laminar.train.team import TeamOptimizer
 from laminar.train.tensor_file import Later, in_order
 
 _AGAIN = "laminar build --force trains this layer from its start"
+
+
+ALL_DONE: Final = "all epochs done"
 
 
 class Progress(msgspec.Struct):
@@ -40,6 +45,7 @@ class Progress(msgspec.Struct):
     seconds: float = 0.0  # spent on everything
     first: float | None = None  # loss of the first batch
     best: float | None = None  # lowest test loss
+    best_epoch: int | None = None  # the epoch that had it, from 1
     waited: int = 0  # epochs since then
     stopped: str = ""  # why there is nothing more to do
     metrics: dict[str, float] = {}  # on the test split, after the newest whole epoch
@@ -47,6 +53,33 @@ class Progress(msgspec.Struct):
     epoch_sent: int = 0  # in this epoch
     epoch_dense: int = 0  # what it would have been without compression
     shares: list[int] = []  # rows of a batch for each member of a team, where they are measured
+
+    def tested(self, epoch: int, metrics: dict[str, float]) -> None:
+        """The test after an epoch (counted from 1) gave these figures."""
+        self.metrics = metrics
+        if self.best is None or metrics["loss"] < self.best:
+            self.best, self.best_epoch, self.waited = metrics["loss"], epoch, 0
+        else:
+            self.waited += 1
+
+    def reason_to_stop(self, recipe: Recipe) -> str:
+        """Why the epoch that was tested last is the end; empty where it is not."""
+        if recipe.target is not None and recipe.target.reached(self.metrics):
+            return f"target reached in epoch {self.epoch}"
+        if self.epoch >= recipe.epochs:
+            return ALL_DONE
+        if recipe.patience is not None and self.waited >= recipe.patience:
+            return f"no lower test loss for {self.waited} epochs"
+        return ""
+
+    def early_end(self, recipe: Recipe) -> str:
+        """What a user should know of a run that stopped before its last epoch; empty where it did not."""
+        if self.stopped in ("", ALL_DONE) or self.epoch >= recipe.epochs:
+            return ""
+        kept = f"kept are the weights of epoch {self.epoch}, with the test loss {number(self.metrics['loss'])}"
+        if self.best is not None and self.best_epoch not in (None, self.epoch):
+            kept += f"; the lowest was {number(self.best)}, in epoch {self.best_epoch}"
+        return f"stopped after epoch {self.epoch} of {recipe.epochs}: {self.stopped}; {kept}"
 
 
 @dataclass(frozen=True)

@@ -250,7 +250,7 @@ def test_without_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(LaminarError, match="uvicorn") as caught, serving(folder, b"", [], host="127.0.0.1", http=0, ftp=None):
         pass
     assert caught.value.code == "L011"
-    assert "pip install 'laminar[serve]'" in caught.value.hint
+    assert "pip install 'laminar-train[serve]'" in caught.value.hint
 
 
 def test_several_schemes_at_once(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def refused(launcher: RayLauncher) -> LaminarError:
 
 def test_without_ray_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "find_spec", lambda _: None)
-    assert refused(RayLauncher("ray://head:10001")).hint == "pip install 'laminar[ray]'"
+    assert refused(RayLauncher("ray://head:10001")).hint == "pip install 'laminar-train[ray]'"
 
 
 @pytest.mark.usefixtures("_has_ray")

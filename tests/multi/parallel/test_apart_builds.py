@@ -184,6 +184,7 @@ def test_every_strategy_builds(tmp_path: Path, kind: str) -> None:
     assert sorted(project.processes("worker")) == [0, 1]
     assert sorted(project.processes("server")) == ([0, 1] if kind == "downpour" else [0])
     assert project.events("end")[0]["why"].startswith("target reached" if kind == "quorum" else "all epochs")
+    assert any("target reached" in note for note in done["notes"]) == (len(project.events("epoch")) < 6)
     first, *_ = project.events("epoch")
     assert 0 < first["seconds"] < first["t"] - project.events("start")[0]["t"]  # starting is no training
     assert first["team"]["bytes"] > 0

@@ -275,7 +275,7 @@ def test_without_the_extra_it_says_what_to_install(verbs: Verbs, monkeypatch: py
     monkeypatch.setattr(opened, "find_spec", lambda _: None)
     for verb in ("check", "run"):
         code, _, err = verbs(f"kernel {verb} leaky.c")
-        assert code == 2 and "error L011" in err and "pip install 'laminar[kernels]'" in err
+        assert code == 2 and "error L011" in err and "pip install 'laminar-train[kernels]'" in err
 
 
 def test_no_torch_is_loaded(tmp_path: Path) -> None:

@@ -35,6 +35,12 @@ def test_numbers_have_errors_and_pairs() -> None:
     assert found.metrics == {"loss": 0.5, "mae": 0.5, "r2": 0.5} and found.pairs == [(0.0, 1.0), (2.0, 2.0)]
 
 
+@pytest.mark.parametrize(("objective", "loss"), [("mse", (9 + 0.25) / 2), ("l1", 3.5 / 2), ("huber", (2.5 + 0.125) / 2)])
+def test_the_loss_of_numbers_is_that_of_the_training(objective: str, loss: float) -> None:
+    answers = Answered("a", None, np.array([[0.0], [2.0]], np.float32), np.array([[3.0], [2.5]], np.float32), objective)
+    assert judged(answers).metrics["loss"] == pytest.approx(loss)
+
+
 def test_samples_are_sorted_into_what_they_show_with_classes_by_name() -> None:
     first = answered([0, 0, 1, 1], [0, 1, 1, 0], id="a")
     other = Answered("b", ["dog", "cat"], np.array([1, 1, 0, 0]), answered([0] * 4, [1, 0, 1, 1]).outputs)  # numbered the other way round

@@ -18,6 +18,7 @@ from laminar.core.errors import LaminarError
 from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
 from laminar.data.spec import AugmentSpec, DataSpec, FragmentSpec, SplitSpec
+from laminar.data.wellformed import named_labels, tidy_samples
 from tests.unprivileged import unprivileged
 
 
@@ -343,3 +344,53 @@ def test_a_label_far_out_of_range_is_told_at_once(kind: str, tmp_path: Path) -> 
         (tmp_path / "d.csv").write_text("a,b,label\n1,2,0\n1,3,1\n1,4,1000000000000\n")
         spec = DataSpec(source="csv:d.csv")
     refused(spec, tmp_path, "L104", "label 1000000000000 of sample 2", "3 samples")
+
+
+class HalfTensor:
+    """Like a tensor of a kind of number that numpy does not have."""
+
+    dtype = "torch.bfloat16"
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+    def __iter__(self) -> Any:
+        raise TypeError("rows cannot be looked at")
+
+
+@pytest.mark.parametrize("what", ["samples", "labels"])
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([[1, 2], [3]], "are ragged: row 0 has shape (2,), row 1 has shape (1,)"),
+        (np.array([np.zeros(2), np.zeros(2), np.zeros(3)], dtype=object), "row 2 has shape (3,)"),
+        (HalfTensor(), "of type bfloat16 cannot be read"),
+    ],
+)
+def test_rows_that_are_no_array_say_what_is_allowed(what: str, rows: Any, says: str) -> None:
+    read = {"samples": lambda: tidy_samples(rows, "d"), "labels": lambda: named_labels([rows], "d")}[what]
+    with pytest.raises(LaminarError) as caught:
+        read()
+    assert caught.value.code == "L110" and caught.value.hint
+    assert what in caught.value.message and says in caught.value.message and "float32" in caught.value.message
+
+
+def test_more_classes_than_samples_are_a_vocabulary(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    spec = npz(tmp_path, x=rng.normal(size=(2000, 3)).astype(np.float32), y=rng.integers(0, 30_000, 2000))
+    dataset = open_data(spec, tmp_path)
+    assert dataset.classes is not None and 29_000 < len(dataset.classes) <= 30_000
+    assert len(dataset.train) + len(dataset.test) == 2000
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 1_000_000_000], [0, 1, 2, 9], [3, 1], list(range(0, 30_000_000, 10_000))])
+def test_a_label_apart_from_the_others_is_mistyped(labels: list[int], tmp_path: Path) -> None:
+    spec = npz(tmp_path, x=np.zeros((len(labels), 3), np.float32), y=np.array(labels))
+    refused(spec, tmp_path, "L104", f"label {max(labels)} of sample {labels.index(max(labels))} is out of range")
+
+
+@pytest.mark.parametrize(("shape", "noted"), [((40, 5), True), ((40, 1, 1, 5), True), ((40, 8, 8), False), ((40, 3, 8, 8), False)])
+def test_bytes_that_are_no_pictures_are_said_to_be_divided(shape: tuple[int, ...], noted: bool, tmp_path: Path) -> None:
+    notes: list[str] = []
+    open_data(npz(tmp_path, x=np.ones(shape, np.uint8), y=np.arange(40) % 2), tmp_path, notes=notes)
+    assert any("divided by 255" in note and "int32" in note for note in notes) == noted

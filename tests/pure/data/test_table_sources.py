@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import builtins
 import json
+import re
 import struct
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from safetensors.numpy import save_file
 from table_makers import CLASSES, pictures, png, save_to_disk, write_csv, write_parquet
 from test_data_errors import refused
 
+from laminar.core.errors import LaminarError
 from laminar.data.dataset import Dataset
 from laminar.data.fingerprint import fingerprint
 from laminar.data.formats import delimited
@@ -355,4 +358,38 @@ def test_a_missing_library_is_named_with_the_command_that_brings_it(source: str,
         return there(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    refused(DataSpec(source=source), tmp_path, "L011", "pyarrow", "pip install 'laminar[parquet]'")
+    refused(DataSpec(source=source), tmp_path, "L011", "pyarrow", "pip install 'laminar-train[parquet]'")
+
+
+HEADED = "name,town,a,b,class\nann,ulm,1,2,cat\nbob,bonn,2,3,dog\ncid,ulm,3,1,cat\ndan,bonn,1,2,dog\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "args"),
+    [
+        (HEADED, {}),
+        (HEADED, {"label": "town"}),
+        (HEADED, {"columns": ["name", "b"]}),
+        ("class,b\ncat,1\ndog,0\ncat,1\ndog,0\n", {}),  # the label is taken to be the last column, and the samples are text
+    ],
+)
+def test_hints_lead_to_a_table_that_opens_and_never_contradict_each_other(text: str, args: dict[str, Any], tmp_path: Path) -> None:
+    """A text column that a hint has dropped does not come back in the next one."""
+    (tmp_path / "t.csv").write_text(text)
+    for _ in range(3):
+        try:
+            open_data(DataSpec(source="csv:t.csv", args=args), tmp_path)
+        except LaminarError as error:
+            (written,) = re.findall(r"args = \{ (.*) \}", error.hint)
+            args = args | tomllib.loads(written)
+        else:
+            break
+    else:
+        pytest.fail("the hints go in a circle")
+    assert "name" not in args.get("columns", []) and "town" not in args.get("columns", [])
+
+
+def test_a_table_of_text_alone_is_called_so(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("class,b\ncat,u\ndog,v\n")
+    error = refused(DataSpec(source="csv:t.csv"), tmp_path, "L110", "'cat' is not a number")
+    assert "beside the label 'b' there is no column of numbers" in error.hint

@@ -83,6 +83,6 @@ def test_a_missing_library_is_named_with_the_extra(
     with pytest.raises(LaminarError) as caught:
         write_report(store, "one", **{asked: tmp_path / "r", "csv": tmp_path / "c"})  # type: ignore[arg-type]
     assert caught.value.code == "L011"
-    assert "laminar[experiments]" in caught.value.hint
+    assert "laminar-train[experiments]" in caught.value.hint
     assert f"{library} is not installed" in caught.value.message or f"not installed: {library}" in caught.value.message
     assert list(tmp_path.glob("[rc]*")) == []  # before anything is written

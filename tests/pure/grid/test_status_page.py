@@ -97,7 +97,7 @@ class Page:
     def __init__(
         self, status: dict[str, Any], nodes: list[Any], rounds: list[Any], code: int = 200, tasks: list[Any] | None = None
     ) -> None:
-        self._engine = pytest.importorskip("quickjs", reason="pip install 'laminar[dev]'").Context()
+        self._engine = pytest.importorskip("quickjs", reason="pip install 'laminar-train[dev]'").Context()
         self._engine.eval(DOCUMENT)
         self.answer(status, nodes, rounds, code, tasks)
         for name in ("view.js", "status.js"):  # two modules that are one script here

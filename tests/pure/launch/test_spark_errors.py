@@ -28,7 +28,7 @@ def refused(launcher: SparkLauncher) -> LaminarError:
 def test_without_spark_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setattr(spark_session, "active", lambda: None)
-    assert refused(SparkLauncher()).hint == "pip install 'laminar[spark]'"
+    assert refused(SparkLauncher()).hint == "pip install 'laminar-train[spark]'"
 
 
 @installed

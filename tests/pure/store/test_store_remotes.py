@@ -338,7 +338,7 @@ def test_a_missing_library_names_its_extra(url: str, library: str, loaded: str, 
     with pytest.raises(LaminarError) as caught:
         Remote.at(url)
     assert caught.value.code == "L011"
-    assert f"pip install 'laminar[{extra}]'" in caught.value.hint
+    assert f"pip install 'laminar-train[{extra}]'" in caught.value.hint
 
 
 def test_looking_at_a_store_loads_nothing_heavy() -> None:

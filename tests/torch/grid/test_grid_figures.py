@@ -69,7 +69,7 @@ def test_who_has_had_all_bytes_of_the_day_has_had_enough() -> None:
 
 
 def test_prometheus_can_read_the_figures(told: dict[str, Any]) -> None:
-    parser = pytest.importorskip("prometheus_client.parser", reason="pip install 'laminar[dev]'")
+    parser = pytest.importorskip("prometheus_client.parser", reason="pip install 'laminar-train[dev]'")
     status = told["status"]
     status["runs"][0]["name"] = HOSTILE
     text = prometheus(status, {"rate": 3, HOSTILE: 1})
@@ -97,7 +97,7 @@ def test_prometheus_can_read_the_figures(told: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("value", [0, 123456789, 0.1, 1e-9, 1e300, float("inf"), float("-inf")])
 def test_a_figure_is_told_with_all_its_digits(value: float) -> None:
-    parser = pytest.importorskip("prometheus_client.parser", reason="pip install 'laminar[dev]'")
+    parser = pytest.importorskip("prometheus_client.parser", reason="pip install 'laminar-train[dev]'")
     text = prometheus({"nodes": {"known": value, "odd": float("nan")}, "tasks": {}, "runs": []}, {})
     (family,) = [one for one in parser.text_string_to_metric_families(text) if one.name == "laminar_grid_nodes"]
     known, odd = (sample.value for sample in family.samples)

@@ -76,7 +76,7 @@ def test_onnx_without_its_libraries_names_the_command(tmp_path: Path, monkeypatc
     with pytest.raises(LaminarError) as caught:
         export_file(make("mlp"), tmp_path / "x.onnx", example=batch())
     assert caught.value.code == "L011"
-    assert "pip install 'laminar[onnx]'" in caught.value.hint
+    assert "pip install 'laminar-train[onnx]'" in caught.value.hint
     assert not list(tmp_path.iterdir())
 
 

@@ -22,6 +22,7 @@ from train_jobs import Net, events, figures, images, job, line, losses, net, num
 from laminar.core.clock import FakeClock
 from laminar.core.errors import LaminarError
 from laminar.core.events import read
+from laminar.core.figures import number
 from laminar.data.dataset import Dataset, Split
 from laminar.train import checkpoint
 from laminar.train.evaluate import evaluate
@@ -189,6 +190,18 @@ def test_patience(tmp_path: Path) -> None:
     lost = [test["loss"] for _, _, test in figures(tmp_path)]
     assert done.epochs == len(lost) < 60
     assert min(lost[-2:]) >= min(lost[:-2])
+    lowest = lost.index(min(lost)) + 1
+    (note,) = [note for note in done.notes if note.startswith("stopped")]
+    assert note.startswith(
+        f"stopped after epoch {len(lost)} of 60: no lower test loss for 2 epochs; kept are the weights of epoch {len(lost)}"
+    )
+    assert note.endswith(f"the lowest was {number(min(lost))}, in epoch {lowest}")
+
+
+def test_a_run_that_reaches_its_target_says_when_it_stopped_and_one_that_goes_to_its_end_says_nothing(tmp_path: Path) -> None:
+    done = train(job(tmp_path / "short", epochs=60, lr=0.3, target=Target(accuracy=0.3)))
+    assert any(note.startswith(f"stopped after epoch {done.epochs} of 60: target reached") for note in done.notes)
+    assert not any("stopped" in note for note in train(job(tmp_path / "whole", epochs=2)).notes)
 
 
 @pytest.mark.parametrize(("data", "fields", "words"), [

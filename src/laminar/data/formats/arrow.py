@@ -25,7 +25,7 @@ def need_pyarrow(kind: str) -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise LaminarError("L011", f"{kind}: needs pyarrow, which is not installed", hint="pip install 'laminar[parquet]'") from error
+        raise LaminarError("L011", f"{kind}: needs pyarrow, which is not installed", hint="pip install 'laminar-train[parquet]'") from error
     return pyarrow
 
 

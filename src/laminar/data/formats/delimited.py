@@ -24,6 +24,7 @@ from laminar.data.dataset import Array
 from laminar.data.room import Room
 
 _CELLS = 1 << 16  # parsed at once
+_LISTED = 24  # columns that a hint names
 Column = str | int
 
 
@@ -118,15 +119,29 @@ class Delimited:
                 for place in () if not row else (self.label,) if labels else self.chosen:
                     wrong = _wrong(row[place], labels or "real")
                     if wrong:
-                        others = [f'"{name}"' for i, name in enumerate(self.columns) if i not in (place, self.label)]
                         raise LaminarError(
                             "L110",
                             f"{self.path}, line {line}, column '{self.columns[place]}': {row[place][:40]!r} is {wrong}",
-                            hint="mend the cell"
-                            if labels
-                            else f"mend the cell, or leave out the column: args = {{ columns = [{', '.join(others[:8])}] }}",
+                            hint="mend the cell" if labels else f"mend the cell{self._without_text(place)}",
                         )
         raise _growing(self.path)
+
+    def _without_text(self, place: int) -> str:
+        """What to write where a column holds text: columns that can be read as they are, so that no later error contradicts this hint."""
+        numbers = {*self.chosen, self.label}
+        with _reading(self.path, self.delimiter) as reader:
+            next(reader)
+            for row in reader:
+                if len(row) == len(self.columns):
+                    numbers -= {column for column in numbers if _wrong(row[column], "real")}
+        columns = [f'"{self.columns[column]}"' for column in self.chosen if column in numbers]
+        if len(columns) > _LISTED:
+            return f", or list in args.columns the {len(columns)} of {len(self.chosen)} columns that hold numbers only"
+        if columns:
+            return f", or take the columns of numbers only: args = {{ columns = [{', '.join(columns)}] }}"
+        if self.label in numbers:
+            return f"; if '{self.columns[place]}' is the label: args = {{ label = \"{self.columns[place]}\" }}"
+        return f": beside the label '{self.columns[self.label]}' there is no column of numbers"
 
 
 def open_delimited(path: Path, delimiter: str, label: Column | None, columns: list[Column] | None) -> Delimited:

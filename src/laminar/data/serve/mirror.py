@@ -41,7 +41,7 @@ def serving(
         from laminar.data.serve.http_mirror import serving_http
     except ImportError as error:
         raise LaminarError(
-            "L011", f"a mirror needs a library that is not installed: {error}", hint="pip install 'laminar[serve]'"
+            "L011", f"a mirror needs a library that is not installed: {error}", hint="pip install 'laminar-train[serve]'"
         ) from None
     with contextlib.ExitStack() as stack:
         stack.enter_context(told(tell))

@@ -41,5 +41,7 @@ class Digits:
         arrays = read_npz(FILE)
         opened = Opened(Split(arrays["x"], arrays["y"].astype(np.int64)), None, NAMES)
         if opened_digest(opened) != CONTENT:
-            raise LaminarError("L102", f"{FILE} is not the file that was packaged", hint="install laminar again")
+            raise LaminarError(
+                "L102", f"{FILE} is not the file that was packaged", hint="pip install --force-reinstall --no-deps laminar-train"
+            )
         return opened

@@ -137,7 +137,7 @@ def drawn(picture: Picture, *, narrow: bool = False, settings: dict[str, str] | 
         raise LaminarError(
             "L011",
             f"pictures are drawn with matplotlib, and {error.name or error} is not installed",
-            hint="pip install 'laminar[experiments]'",
+            hint="pip install 'laminar-train[experiments]'",
         ) from None
     look: Any = {**_LOOK, **(settings or {})}
     with matplotlib.rc_context(look), warnings.catch_warnings():

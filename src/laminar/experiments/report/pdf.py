@@ -29,7 +29,7 @@ def to_pdf(document: Document) -> bytes:
         from laminar.experiments.report.paper import Paper
     except ImportError as error:
         raise LaminarError(
-            "L011", f"a report as PDF needs a library that is not installed: {error.name}", hint="pip install 'laminar[experiments]'"
+            "L011", f"a report as PDF needs a library that is not installed: {error.name}", hint="pip install 'laminar-train[experiments]'"
         ) from None
     with _quiet():
         paper = Paper(document.title, document.end)

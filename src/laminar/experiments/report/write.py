@@ -38,7 +38,7 @@ def write_report(
 ) -> Written:
     """`html` and `pdf` are files; `csv`, `png` and `svg` folders, which get a file for each table or picture.
 
-    L018 when there is no such experiment, L011 when a library of laminar[experiments] is missing: before anything is written.
+    L018 when there is no such experiment, L011 when a library of laminar-train[experiments] is missing: before anything is written.
     """
     for path in (html, pdf):
         if path is not None and path.is_dir():

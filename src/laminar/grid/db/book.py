@@ -68,7 +68,7 @@ class Book:
         try:
             engine = create_engine(url, **more)
         except (SQLAlchemyError, ImportError) as error:
-            hint = "pip install 'laminar[grid,postgres]'" if "psycopg" in str(error) else "--database sqlite:///grid.db"
+            hint = "pip install 'laminar-train[grid,postgres]'" if "psycopg" in str(error) else "--database sqlite:///grid.db"
             raise LaminarError("L505", f"the database {_shown(url)} cannot be opened: {error}", hint=hint) from error
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _pragmas)

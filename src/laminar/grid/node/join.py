@@ -15,7 +15,7 @@ from laminar.grid.wire.signing import fingerprint
 
 _TOKEN: Final = "ask whoever runs the grid for a new token: laminar grid token --for NAME"
 HELP: Final = {  # by the name of the refusal
-    "version": "pip install the Laminar that the server has",
+    "version": "pip install the release of laminar-train that the server has",
     "token": _TOKEN,
     "banned": "ask whoever runs the grid: laminar grid ban NODE --undo",
     "rate": "try again in a while",

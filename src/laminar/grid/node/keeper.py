@@ -39,7 +39,7 @@ FINAL: Final = {  # refusals after which asking again is of no use, and what is
     "banned": _ASK,
     "unknown": _ASK,
     "token": _ASK,
-    "version": "pip install the Laminar that the server has; what is under way here is kept",
+    "version": "pip install the release of laminar-train that the server has; what is under way here is kept",
 }
 Tell = Callable[[str], None]
 

@@ -42,7 +42,7 @@ from laminar.train.job import Job, Trained
 from laminar.train.losses import guessing, loss_name
 from laminar.train.metrics import check_target
 from laminar.train.misgivings import misgivings
-from laminar.train.snapshot import trainable
+from laminar.train.snapshot import ALL_DONE, trainable
 from laminar.train.strategies import Averaging, Downpour, Quorum
 
 WORKER, SERVER = "laminar.parallel.apart.worker_process", "laminar.parallel.apart.server_process"
@@ -350,7 +350,7 @@ class _Chief:
         # Where rounds wait for the test, it is in no epoch.
         told.epoch(found, found.at if isinstance(self.how, Downpour) or self._goes_on else self.now())
         if not self.stopping:
-            self.stopping = told.reason_to_stop()
+            self.stopping = told.at.reason_to_stop(self.job.recipe)
         self.unsaid.update(range(len(self.plan.shards)) if self.stopping and not found.done else [0])
         told.save()
 
@@ -394,10 +394,10 @@ class _Chief:
         history = told.history
         assert history is not None
         step = self.ctrl_c.patiently(self.judge.fetch)
-        if not at.metrics or step != at.step or self.stopping != "all epochs done":
+        if not at.metrics or step != at.step or self.stopping != ALL_DONE:
             at.metrics = self.judge.metrics()
         at.step = step
-        at.stopped = self.stopping or "all epochs done"
+        at.stopped = self.stopping or ALL_DONE
         at.metrics = {**at.metrics, "samples_per_second": at.samples / max(at.fit_seconds, 1e-9)}
         for shard in range(len(self.plan.shards)):
             self._say_keep(shard)
@@ -409,6 +409,8 @@ class _Chief:
         objective = loss_name(job.recipe, job.data.task)
         classes = len(job.data.classes) if job.data.classes is not None else None
         guess = guessing(objective, job.data.train.y, job.data.test.y, classes=classes)
+        if early := at.early_end(job.recipe):
+            notes.append(early)
         if said := misgivings(loss=at.metrics["loss"], guess=guess, first=at.first, lr=job.recipe.rate):
             notes.append(said)
         self.crew.tell_all(signal.SIGTERM)

@@ -153,7 +153,8 @@ class Told:
         at, seconds = self.at, self._epoch_seconds(found.at)
         self._epoch_before = 0.0
         self.trains_from(next_from)
-        at.metrics, at.epoch = found.metrics, found.epoch + 1
+        at.epoch = found.epoch + 1
+        at.tested(at.epoch, found.metrics)
         at.step = max(at.step, found.step)
         samples = self.plan.samples * (found.epoch - self.judged)
         at.samples += samples
@@ -177,20 +178,6 @@ class Told:
             team=self.team,
             **({"by": found.by} if found.by else {}),
         )
-        if at.best is None or at.metrics["loss"] < at.best:
-            at.best, at.waited = at.metrics["loss"], 0
-        else:
-            at.waited += 1
-
-    def reason_to_stop(self) -> str:
-        at, recipe = self.at, self.job.recipe
-        if recipe.target is not None and recipe.target.reached(at.metrics):
-            return f"target reached in epoch {at.epoch}"
-        if at.epoch >= recipe.epochs:
-            return "all epochs done"
-        if recipe.patience is not None and at.waited >= recipe.patience:
-            return f"no lower test loss for {at.waited} epochs"
-        return ""
 
     def note(self, why: str) -> None:
         assert self.history is not None
