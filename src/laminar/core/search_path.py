@@ -33,24 +33,27 @@ def bases(module: str, root: Path) -> list[Path]:
     """Folders in which a module may lie that is the user's own."""
     top = module.partition(".")[0]
     found = [root]
-    if (src := root / "src").is_dir():
-        found.append(src)
-    found += [base for base in _own_places(tuple(sys.path)) if base not in found and _of_nobody(base, top)]
+    if os.path.isdir(src := f"{root}{os.sep}src"):
+        found.append(Path(src))
+    of_python = top in sys.stdlib_module_names  # which come before what is installed, and after PYTHONPATH
+    others = [base for base in _own_places(tuple(sys.path)) if base not in found and not (of_python and _installed(base))]
+    found += [base for base in others if _of_nobody(base, top)]
     if not any(_there(top, base) for base in found) and (edited := _editable(top, len(sys.meta_path))) is not None:
         found.append(edited)
     return found
 
 
 def _file(module: str, base: Path) -> Path | None:
-    path = base.joinpath(*module.split("."))
-    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
-        if candidate.is_file():
-            return candidate
+    path = f"{base}{os.sep}{module.replace('.', os.sep)}"
+    for candidate in (f"{path}.py", f"{path}{os.sep}__init__.py"):
+        if os.path.isfile(candidate):
+            return Path(candidate)
     return None
 
 
 def _there(top: str, base: Path) -> bool:
-    return (base / top).is_dir() or (base / f"{top}.py").is_file()
+    place = f"{base}{os.sep}{top}"
+    return os.path.isdir(place) or os.path.isfile(place + ".py")
 
 
 @functools.lru_cache(maxsize=16)
@@ -64,7 +67,12 @@ def _own_places(path: tuple[str, ...]) -> tuple[Path, ...]:
         ours = os.path.isfile(os.path.join(place, "laminar", "core", "search_path.py"))
         if os.path.isdir(place) and not of_python and not ours:
             found.setdefault(Path(place))
-    return tuple(sorted(found, key=lambda place: str(place).startswith(watch.libraries()) or f"{place}{os.sep}" in watch.libraries()))
+    return tuple(sorted(found, key=_installed))
+
+
+@functools.lru_cache(maxsize=64)
+def _installed(base: Path) -> bool:
+    return f"{base}{os.sep}".startswith(watch.libraries())
 
 
 def _of_nobody(base: Path, top: str) -> bool:
@@ -97,13 +105,16 @@ def version(top: str) -> str:
     """The version of the distribution that a module belongs to."""
     if top == "laminar":
         return str(sys.modules["laminar"].__version__)  # which is there, as this is a part of it
-    for entry in sys.path:
-        base = Path(os.path.abspath(entry or "."))
-        if _there(top, base) or any(base.glob(f"{top}.*.so")):
-            found = _distribution(base, top)
-            if found is not None:
+    places = _own_places(tuple(sys.path))
+    for there in (_there, _compiled):  # the second lists folders, and is for few
+        for base in places:
+            if there(top, base) and (found := _distribution(base, top)) is not None:
                 return found
     return ABSENT
+
+
+def _compiled(top: str, base: Path) -> bool:
+    return any(name.startswith(f"{top}.") and name.endswith((".so", ".pyd")) for name in os.listdir(base))
 
 
 def _distribution(base: Path, top: str) -> str | None:
@@ -115,14 +126,19 @@ def _distribution(base: Path, top: str) -> str | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _versions(base: Path, changed: int, top: str) -> str | None:  # noqa: ARG001 - part of the cache key
-    infos = [name for name in os.listdir(base) if name.endswith(".dist-info")]
+def _versions(base: Path, changed: int, top: str) -> str | None:
+    infos = _infos(base, changed)
     by_name = [name for name in infos if _normal(name.partition("-")[0]) == _normal(top)]
     for name in (*by_name, *(other for other in infos if other not in by_name)):
         folder = base / name
         if (name in by_name or _has(folder, top)) and not _is_editable(folder):
             return name.removesuffix(".dist-info").partition("-")[2]
     return None
+
+
+@functools.lru_cache(maxsize=64)
+def _infos(base: Path, changed: int) -> list[str]:  # noqa: ARG001 - part of the cache key
+    return [name for name in os.listdir(base) if name.endswith(".dist-info")]
 
 
 def _has(info: Path, top: str) -> bool:

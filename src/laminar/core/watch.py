@@ -12,7 +12,6 @@ import functools
 import importlib.util
 import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,15 +44,18 @@ def libraries() -> tuple[str, ...]:
     """Folders of Python and of installed libraries."""
     import site
 
-    paths = sysconfig.get_paths()  # not the prefix itself: a project may lie below it, or have its environment in its own folder
-    found = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib", "include", "scripts") if name in paths}
-    found |= {*getattr(site, "getsitepackages", list)(), *([site.getusersitepackages()] if hasattr(site, "getusersitepackages") else [])}
-    return _folders({*found, os.path.dirname(os.__file__)})
+    # Not the prefix itself: a project may lie below it, or have its environment there. sysconfig would tell, and is slow to load.
+    installed = {path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")}
+    installed |= set(getattr(site, "getsitepackages", list)())
+    if (users := getattr(site, "getusersitepackages", None)) is not None:
+        installed.add(users())
+    own = {os.path.join(sys.prefix, part) for part in ("bin", "Scripts", "include")}
+    return _folders({*installed, *own, os.path.dirname(os.__file__)})
 
 
 @functools.cache
 def standard_library() -> tuple[str, ...]:
-    return _folders({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), os.path.dirname(os.__file__)})
+    return _folders({os.path.dirname(os.__file__)})
 
 
 def _folders(paths: set[str]) -> tuple[str, ...]:
