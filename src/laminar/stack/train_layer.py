@@ -20,7 +20,7 @@ from laminar.model.isolation import undone
 from laminar.stack.as_written import data_as_written, layer_as_written
 from laminar.stack.diagnose import start_of, unseen_notes, why_other
 from laminar.stack.keep import About, keep
-from laminar.stack.key import key_of, located
+from laminar.stack.key import key_of, located, order_of
 from laminar.stack.make import make
 from laminar.stack.open_job import ROUTE, Description, fit_model, prepare_job
 from laminar.stack.plan import Step, fingerprint_folder, known, run_of, seen_of
@@ -139,14 +139,16 @@ def _train_layer(
             earlier=[id for id in (step.record.id if step.record else None, store.refs.get(ref) if ref else None, step.parent) if id],
         )
         before = known(store, key)
+        spec_written, data_written = layer_as_written(file, layer.name), data_as_written(file, layer.data)
         record = BuildRecord(
             key=key,
             id=manifest.id,
             inputs=inputs,
             stack=file.spec.stack.name,
             name=layer.name,
-            spec=layer_as_written(file, layer.name),
-            data=data_as_written(file, layer.data),
+            spec=spec_written,
+            data=data_written,
+            order={name: order for name, table in (("spec", spec_written), ("data", data_written)) if (order := order_of(table, top=True))},
             metrics=trained.metrics,
             seconds=trained.seconds,
             created=manifest.created,

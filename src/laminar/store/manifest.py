@@ -104,6 +104,7 @@ class BuildRecord(msgspec.Struct, frozen=True, kw_only=True):
     created: float
     run: str
     provenance: dict[str, Any]
+    order: dict[str, list[str]] = {}  # of the keys in `spec` and `data` where it is not the alphabet's: records are in that
 
 
 def identity(

@@ -14,6 +14,7 @@ from laminar.stack.explain import explain
 from laminar.stack.make import remake
 from laminar.stack.plan import plan
 from laminar.stack.read import read
+from laminar.stack.rollback import rollback
 from laminar.store.store import Store
 from laminar.store.verify import verify
 
@@ -172,6 +173,26 @@ def test_explain_says_what_was_left_out(project: Project) -> None:
     project.write("models.py", "# why\n" + (project.root / "models.py").read_text())
     explained = explain(read(project.root / "laminar.toml"), project.store, "one")
     assert (explained.step.action, explained.left_out) == ("cached", ["models.py"])
+
+
+def test_a_rollback_sets_back_the_order_of_args(project: Project) -> None:
+    made = "*[nn.Linear(64, 64) if n == 'linear' else nn.ReLU() for n in parts]"
+    project.write(
+        "models.py",
+        f"from torch import nn\n\n\ndef net(classes, parts):\n    return nn.Sequential(nn.Flatten(), {made}, nn.Linear(64, classes))\n",
+    )
+    texts = [
+        STACK.replace('data = "some"\ntrain', f'data = "some"\nargs.parts = {parts}\ntrain')
+        for parts in ("{ relu = 1, linear = 1 }", "{ linear = 1, relu = 1 }")
+    ]
+    ids = []
+    for text in texts:
+        project.write("laminar.toml", text)
+        ids.append(project.build().id)
+    assert ids[0] != ids[1]
+    rollback(read(project.root / "laminar.toml"), project.store, "one", write=True)
+    again = project.build()
+    assert (again.action, again.id) == ("cached", ids[0])
 
 
 def test_reads_are_for_functions_only(project: Project) -> None:
