@@ -7,7 +7,8 @@
     looking.unseen                # ["starts a program (cat)", …]: worth a warning
 
 Tags are `file:` (its bytes count), `source:` (Python code that was imported: its meaning counts), `folder:` (the names in it), `asked:`
-(is it there, and how large), `env:` (a variable). Paths are relative to the project where they lie in it, else with `~` or absolute.
+(is it there, and how large), `env:` (a variable), `layer:` (what a name means in a store, for `laminar.load`). Paths are relative to the
+project where they lie in it, else with `~` or absolute.
 
 How that is heard is in watch.py; the native readers that are known are in native_readers.py. Not seen: what other programs read, and
 libraries that open files in C and are not known. What the system and installed libraries have is not recorded: libraries count by version.
@@ -26,11 +27,15 @@ from typing import Any, Final, final
 
 from laminar.core import digest, watch
 
-FILE, SOURCE, FOLDER, ASKED, ENV = "file:", "source:", "folder:", "asked:", "env:"
+FILE, SOURCE, FOLDER, ASKED, ENV, LAYER = "file:", "source:", "folder:", "asked:", "env:", "layer:"
 MISSING: Final = "missing"
 DigestOf = Callable[[Path], str]
 
 _SYSTEM: Final = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/run/", "/System/", "/Library/")
+
+
+RESOLVERS: Final[dict[str, Callable[[str, Path], str]]] = {}
+"""What is at a tag of a kind that a package above this one knows: of `layer:` (stack/seen.py)."""
 
 
 class ChangedMeanwhile(Exception):
@@ -59,6 +64,8 @@ def state(tag: str, root: Path, digest_of: DigestOf) -> str:
     if kind == "env":
         value = os.environ.get(rest)
         return "unset" if value is None else digest.of_bytes(value.encode("utf-8", "surrogateescape"))
+    if kind in RESOLVERS:
+        return RESOLVERS[kind](rest, root)
     path = place(rest, root)
     try:
         if kind == "folder":
@@ -116,14 +123,14 @@ class Looking:
         states = dict(known or {})
         for tag, before in sorted(self._seen.items()):
             kind = tag[: tag.index(":") + 1]
-            path = "" if kind == ENV else str(place(tag.removeprefix(kind), self.root))
+            path = "" if kind in (ENV, LAYER) else str(place(tag.removeprefix(kind), self.root))
             if kind == ASKED and path in self._written:  # asked for, then written: whoever runs next reads it
                 tag = FILE + tag.removeprefix(ASKED)
             if tag in states:
                 continue
             if kind in (FILE, SOURCE) and before != _signature(path):
                 raise ChangedMeanwhile(shown(path, self.root))
-            states[tag] = before if kind == ENV else state(tag, self.root, digest_of)
+            states[tag] = before if kind in (ENV, LAYER) else state(tag, self.root, digest_of)
         return states
 
     # What is heard
@@ -166,6 +173,10 @@ class Looking:
     def variable_set(self, name: str) -> None:
         if ENV + name not in self._seen:
             self._set.add(name)
+
+    def loaded(self, store: str, stack: str, ref: str, id: str) -> None:
+        """A layer of a store, by a name that may mean another one tomorrow."""
+        self._seen.setdefault(f"{LAYER}{shown(store, self.root)}|{stack}|{ref}", id)
 
     def cannot_see(self, what: str) -> None:
         self._unseen.setdefault(what)

@@ -223,6 +223,11 @@ def _tell(what: str, *words: Any) -> None:
         getattr(listener, what)(*words)
 
 
+def layer_loaded(store: Path, stack: str | None, ref: str, id: str) -> None:
+    """Code of the user's asks for a layer by its name (laminar.load)."""
+    _tell("loaded", str(store.resolve()), stack or "", ref, id)
+
+
 def _watch_stat(name: str) -> Callable[[], None]:
     """`os.path.exists`, `Path.is_file` and their like ask by these."""
     plain = getattr(os, name)

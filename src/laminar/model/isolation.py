@@ -94,9 +94,10 @@ def _put_back(owner: Any, before: dict[str, Any], *, strict: bool = False) -> Ca
     def put_back() -> None:
         now = vars(owner)
         for name, value in before.items():
-            if now.get(name) is not value and name not in ("__dict__", "__weakref__", "__doc__"):
+            wrapped_by_torch = not strict and getattr(now.get(name), "__name__", "") == getattr(value, "__name__", None)
+            if now.get(name) is not value and not wrapped_by_torch and name not in ("__dict__", "__weakref__", "__doc__"):
                 setattr(owner, name, value)
-        for name in [n for n in now if strict and n not in before and not n.startswith("__") and not n.startswith("_abc")]:
+        for name in [n for n in now if strict and n not in before and not n.startswith("_")]:
             delattr(owner, name)
 
     return put_back

@@ -17,9 +17,12 @@ from typing import Any, Final
 import msgspec
 
 from laminar.core import digest
-from laminar.core.observe import state
+from laminar.core.errors import LaminarError
+from laminar.core.observe import MISSING, RESOLVERS, place, state
 from laminar.data.remember import Memory
 from laminar.store.manifest import BuildRecord
+from laminar.store.resolve import resolve
+from laminar.store.store import Store
 
 SEEN: Final = "seen"  # among the inputs of a key
 KEPT: Final = 16  # trails of one question
@@ -73,6 +76,18 @@ class Seen:
             if trail and trail not in tried and without_seen(record.inputs) == inputs:
                 tried.append(trail)
                 yield with_seen(inputs, self.states(trail))
+
+
+def _layer_now(text: str, root: Path) -> str:
+    """The id that a name means now, in the store that the layer was loaded from."""
+    folder, stack, ref = text.split("|", 2)
+    try:
+        return resolve(Store.look(place(folder, root)), ref, stack or None)
+    except LaminarError:
+        return MISSING
+
+
+RESOLVERS["layer"] = _layer_now
 
 
 def with_seen(inputs: dict[str, Any], states: dict[str, str]) -> dict[str, Any]:

@@ -168,6 +168,32 @@ def test_force_calls_a_data_function_again(project: Project, monkeypatch: pytest
     assert os.path.exists(project.root / "mydata.py")
 
 
+LOADS = """\
+import laminar
+from torch import nn
+
+
+def net(classes):
+    teacher = laminar.load("zoo/teacher", "{root}")
+    width = next(teacher.parameters()).shape[0]
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.Linear(width, classes))
+"""
+
+
+def test_a_layer_that_a_factory_loads_by_its_name_counts_by_its_id(project: Project) -> None:
+    teachers = []
+    for width in ("4", "8"):
+        project.write("w.txt", width)
+        teachers.append(project.build().id)
+    project.write("models.py", LOADS.format(root=project.root))
+    project.store.refs.move("zoo/teacher", teachers[0], why="test")
+    first = project.build()
+    project.store.refs.move("zoo/teacher", teachers[1], why="test")
+    assert (project.build().action, project.build().action) == ("built", "cached")
+    project.store.refs.move("zoo/teacher", teachers[0], why="test")
+    assert (again := project.build()).action == "cached" and again.id == first.id
+
+
 def test_explain_says_what_was_left_out(project: Project) -> None:
     project.build()
     project.write("models.py", "# why\n" + (project.root / "models.py").read_text())
