@@ -424,13 +424,13 @@ CODE = [
         {
             "models.py": model("f()", "from own import f"),
             "../boot/sitecustomize.py": "import os, site\nsite.addsitedir(os.path.join(os.path.dirname(__file__), 'site'))\n",
-            "../boot/site/own.pth": "../../work\n",
+            "../boot/site/own.pth": "../../lab\n",
             "../boot/site/own-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: own\nVersion: 1.0\n",
-            "../boot/site/own-1.0.dist-info/direct_url.json": '{"dir_info": {"editable": true}, "url": "file:///work"}',
-            "../work/own/__init__.py": "from .deep import f\n",
-            "../work/own/deep.py": "def f():\n    return 4\n",
+            "../boot/site/own-1.0.dist-info/direct_url.json": '{"dir_info": {"editable": true}, "url": "lab"}',
+            "../lab/own/__init__.py": "from .deep import f\n",
+            "../lab/own/deep.py": "def f():\n    return 4\n",
         },
-        {"../work/own/deep.py": "def f():\n    return 8\n"},
+        {"../lab/own/deep.py": "def f():\n    return 8\n"},
         env={"PYTHONPATH": "../boot"},
         cold=True,
     ),
@@ -441,19 +441,19 @@ CODE = [
             "../boot/sitecustomize.py": "import os, site\nsite.addsitedir(os.path.join(os.path.dirname(__file__), 'site'))\n",
             "../boot/site/own.pth": "import __editable___own_finder as f; f.install()\n",
             "../boot/site/own-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: own\nVersion: 1.0\n",
-            "../boot/site/own-1.0.dist-info/direct_url.json": '{"dir_info": {"editable": true}, "url": "file:///work"}',
+            "../boot/site/own-1.0.dist-info/direct_url.json": '{"dir_info": {"editable": true}, "url": "lab"}',
             "../boot/site/__editable___own_finder.py": (
                 "import os, sys\nfrom importlib.util import spec_from_file_location\n"
-                "P = os.path.abspath(os.path.join(os.path.dirname(__file__), '../../work/own/__init__.py'))\n\n\n"
+                "P = os.path.abspath(os.path.join(os.path.dirname(__file__), '../../lab/own/__init__.py'))\n\n\n"
                 "class _EditableFinder:\n    @classmethod\n    def find_spec(cls, name, path=None, target=None):\n"
                 "        inside = [os.path.dirname(P)]\n"
                 "        return spec_from_file_location(name, P, submodule_search_locations=inside) if name == 'own' else None\n"
                 "\n\ndef install():\n    sys.meta_path.append(_EditableFinder)\n"
             ),
-            "../work/own/__init__.py": "from .deep import f\n",
-            "../work/own/deep.py": "def f():\n    return 4\n",
+            "../lab/own/__init__.py": "from .deep import f\n",
+            "../lab/own/deep.py": "def f():\n    return 4\n",
         },
-        {"../work/own/deep.py": "def f():\n    return 8\n"},
+        {"../lab/own/deep.py": "def f():\n    return 8\n"},
         env={"PYTHONPATH": "../boot"},
         cold=True,
     ),
