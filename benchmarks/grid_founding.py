@@ -133,7 +133,7 @@ def main() -> None:
                 folder = Path(name) / kind
                 folder.mkdir()
                 (folder / "laminar.toml").write_text(SETTINGS[args.which, data].stack(section, compress))
-                found = train(folder, "net", NODES[args.which])
+                found = train(folder, "net", NODES[args.which], "--allow-private")  # the mirrors are on this machine
                 row(data, kind, found)
                 reached[kind] = found["metrics"]["accuracy"]
             if len(reached) == 2:

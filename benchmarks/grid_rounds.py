@@ -32,6 +32,11 @@ from figures import record
 from peers import flower
 from processes import processes
 
+from laminar.grid.node.home import Home
+from laminar.grid.node.join import join
+from laminar.grid.node.limits import Limits
+from laminar.grid.node.machine import facts
+
 STACK = """\
 [stack]
 name = "bench"
@@ -68,8 +73,9 @@ def ours(nodes: int, rounds: int, replicate: str, compress: str) -> Found:
                 raise SystemExit(f"the server did not start. Its last words:\n{running.last_words('server')}")
             told = json.loads(line)
             for i in range(nodes):
-                how = ["--token", told["token"], "--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%"]
-                running.start(f"node-{i}", laminar("grid", "join", told["url"], *how))
+                home = folder / f"n{i}"
+                join(Home(home), told["url"], told["token"], told["key"], facts(f"n{i}", Limits(cpu=0.5))).close()
+                running.start(f"node-{i}", laminar("grid", "join", "--home", str(home), "--name", f"n{i}", "--cpu", "50%"))
             beside = list(running.all)
             how = ["--workers", str(nodes), "--rounds", str(rounds), "--quorum", "1", "--local-steps", "1"]
             how += ["--replicate", replicate, "--compress", compress]

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from figures import record
 
 from laminar.core.seeds import derive
 from laminar.grid.daemons.learner import TorchLearner
@@ -61,6 +62,7 @@ def main() -> None:
         rate = over_http(args, url, Path(folder)) if args.http else in_process(args, url)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         where = "PostgreSQL" if args.postgres else "SQLite"
+        record(f"tasks a second, {where}{', HTTP' if args.http else ''}", rate)
         print(
             f"{where}{', HTTP' if args.http else ''}: {rate:,.0f} tasks/s handed out and answered, {args.nodes:,} nodes, {memory:,.0f} MB"
         )

@@ -108,8 +108,8 @@ def main() -> None:
             raise SystemExit(f"the server did not start. Its last words:\n{running.last_words('server')}")
         told = json.loads(line)
         for i in range(args.nodes):
-            how = ["--token", told["token"], "--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%"]
-            running.start(f"node-{i}", laminar("grid", "join", told["url"], *how))
+            how = ["--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%"]
+            running.start(f"node-{i}", laminar("grid", "join", told["url"], *how), env={"LAMINAR_JOIN_TOKEN": told["token"]})
         while sum(one["active"] for one in ask(folder, "grid", "nodes")) < args.nodes:
             time.sleep(0.5)
         for name in [name for name in CASES if args.only in (None, name)]:

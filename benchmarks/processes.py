@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -27,10 +28,12 @@ class Processes:
         self.all: dict[str, Process] = {}
         self.used: list[tuple[float, float]] = []  # while something is waited for: when, and processor seconds of all by then
 
-    def start(self, name: str, words: list[str], stdout: int | None = None) -> Process:
+    def start(self, name: str, words: list[str], stdout: int | None = None, env: dict[str, str] | None = None) -> Process:
+        """`env`: variables beside those of all."""
         with self.log(name).open("wb") as log:
             # A session of its own: Ctrl-C is for the benchmark alone, which then ends everything in order.
-            how: dict[str, Any] = {"cwd": self.folder, "env": self.env, "stdin": subprocess.DEVNULL, "start_new_session": True}
+            how: dict[str, Any] = {"cwd": self.folder, "stdin": subprocess.DEVNULL, "start_new_session": True}
+            how["env"] = {**(os.environ if self.env is None else self.env), **(env or {})}
             self.all[name] = subprocess.Popen(words, stdout=stdout or log, stderr=log, **how)
         return self.all[name]
 

@@ -2,9 +2,11 @@
 
 The machine runs no code of the server: it gets graphs of tensor operators, numbers, and names of public data. Kernels are named by their
 digests, and only those are used that you have put into the folder of --kernels. The server's key is pinned when the node joins; one with
-another key is not listened to any more. Without URL the node goes back to the grid that it joined before, and goes on with what it was
-doing. `laminar grid pause --node` in another window, or the file `paused` in its folder, makes it rest within a second. With --at-login
-the system starts it again whenever you log in, as you have allowed it here.
+another key is not listened to any more. The token that lets it in comes from a file, from the variable LAMINAR_JOIN_TOKEN, or is asked
+for. Without URL the node goes back to the grid that it joined before, with the name and the limits that it had, but for those that are
+given now, and goes on with what it was doing; with URL they begin anew. `laminar grid pause --node` in another window, or the file
+`paused` in its folder, makes it rest within a second. With --at-login the system starts it again whenever you log in, as you have allowed
+it here.
 """
 
 from __future__ import annotations
@@ -23,15 +25,21 @@ from laminar.core.errors import LaminarError
 
 def run(
     url: Annotated[str | None, typer.Argument(metavar="URL", help="Of the grid, as `laminar grid serve` prints it.")] = None,
-    token: Annotated[str | None, typer.Option("--token", help="That lets the node in.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="With the token that lets the node in; -: the standard input.")
+    ] = None,
     key: Annotated[
         str | None, typer.Option("--key", help="The server's key, which it must have; without it, the one that it has now.")
     ] = None,
-    cpu: Annotated[str, typer.Option("--cpu", metavar="SHARE", help="Of the processors, as 50%.")] = "100%",
+    cpu: Annotated[str | None, typer.Option("--cpu", metavar="SHARE", help="Of the processors, as 50%; all of them.")] = None,
     memory: Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="For tasks, as 4G.")] = None,
     only_idle: Annotated[bool, typer.Option("--only-idle", help="Only while nobody uses the machine.")] = False,
     hours: Annotated[str | None, typer.Option("--hours", metavar="FROM-TO", help="Only then, as 18-8 or 22:30-6:00.")] = None,
     battery: Annotated[bool, typer.Option("--battery", help="Also on battery.")] = False,
+    allow_private: Annotated[
+        bool,
+        typer.Option("--allow-private", help="Fetch data also from private, loopback and link-local addresses, if a run names them."),
+    ] = False,
     name: Annotated[str | None, typer.Option("--name", help="What the grid calls it; the machine's own name.")] = None,
     home: Annotated[Path | None, typer.Option("--home", metavar="DIR", help="Where the node keeps its key and its caches.")] = None,
     ca: Annotated[
@@ -45,11 +53,10 @@ def run(
     ] = False,
     tasks: Annotated[int | None, typer.Option("--tasks", metavar="N", min=1, help="End after so many.")] = None,
 ) -> None:
-    from laminar.grid.extra import need_grid
+    from laminar.grid.extra import need_node
 
-    need_grid()
+    need_node()
     from laminar.core.heap import keep_freed_memory
-    from laminar.grid.node import limits as owner
     from laminar.grid.node.client import Client
     from laminar.grid.node.home import Home, default_home
     from laminar.grid.node.idle import doubt
@@ -58,26 +65,39 @@ def run(
     from laminar.grid.node.keeper import Keeper
     from laminar.grid.node.kernels import Kernels
     from laminar.grid.node.machine import be_modest, facts
+    from laminar.grid.node.owner_words import OwnerWords, remember, remembered
+    from laminar.grid.node.token_given import token_given
     from laminar.grid.wire.messages import NAME
 
-    limits = owner.read(cpu=cpu, memory=memory, only_idle=only_idle, hours=hours, battery=battery)
+    words = OwnerWords(
+        name=name,
+        cpu=cpu,
+        memory=memory,
+        hours=hours,
+        kernels=str(kernels.resolve()) if kernels is not None else None,
+        only_idle=only_idle,
+        battery=battery,
+        allow_private=allow_private,
+    )
+    limits = words.limits
     if name is not None and (not 1 <= len(name) <= NAME or not name.isprintable()):
         raise LaminarError(
             "L008", f"--name {name[:20]!r} has {len(name)} letters; expected 1 to {NAME} that can be printed", hint="--name lab-3"
         )
     if ca is not None and not ca.is_file():
         raise LaminarError("L008", f"--ca {ca}: there is no such file", hint="it is ca.pem in the folder .laminar/grid/tls of the server")
+    token = token_given(token_file)
     place = Home(home or default_home())
     place.take()
-    called = (name or platform.node() or "node")[:NAME]
-    own = Kernels(kernels.resolve() if kernels is not None else None, remark)
+    if url is None:
+        words = words.over(remembered(place))
+        limits = words.limits
+    called = (words.name or platform.node() or "node")[:NAME]
+    own = Kernels(Path(words.kernels) if words.kernels is not None else None, remark)
     client: Client = join(place, url, token, key, facts(called, limits, kernels=own.digests), ca)
+    remember(place, words)
     if at_login:
-        given = {"--cpu": cpu, "--memory": memory, "--hours": hours, "--name": name}
-        given["--kernels"] = str(own.folder) if own.folder is not None else None
-        flags = {"--only-idle": only_idle, "--battery": battery}
-        options = [word for key, value in given.items() if value is not None for word in (key, value)]
-        _start_at_login(place.root.resolve(), [*options, *(key for key, wanted in flags.items() if wanted)], limits.memory)
+        _start_at_login(place.root.resolve(), words.options, limits.memory)
     be_modest()
     keep_freed_memory()  # versions and answers come and go
     stop = threading.Event()
@@ -94,6 +114,8 @@ def run(
         remark(f"--only-idle: {said}; without it, `--hours 18-8` keeps the node out of your way")
     keeper = Keeper(place, client, limits, called, remark, kernels=own, stop=stop)
     remark(f"node {client.node} at {client.url}; Ctrl-C ends it")
+    if url is None and words.options:
+        remark(f"as before: {' '.join(words.options)}")
     if own.folder is not None:
         remark(f"with {len(own.digests)} kernel{'s' if len(own.digests) != 1 else ''} of {own.folder}")
     try:

@@ -17,9 +17,9 @@ def run(
     home: Annotated[Path | None, typer.Option("--home", metavar="DIR", help="The folder of the node.")] = None,
     json: Json = False,
 ) -> None:
-    from laminar.grid.extra import need_grid
+    from laminar.grid.extra import need_node
 
-    need_grid()
+    need_node()
     from laminar.grid.node.at_login import entry_of, remove
     from laminar.grid.node.home import Home, default_home
     from laminar.grid.node.leave import leave

@@ -1,8 +1,8 @@
 """Serve a grid: hand out the training of this stack's layers to machines that nobody controls, until Ctrl-C.
 
 Server, database and daemons are one process, and what it knows lies in .laminar/grid: it can be killed at any moment and started again.
-Nodes join with the command that is printed; they need Laminar and nothing of this project. Everything between server and nodes is
-signed; `--tls` encrypts it too. Start a training with  laminar grid train LAYER  in another window.
+Nodes join with the command and the token that are printed; they need Laminar and nothing of this project. Everything between server and
+nodes is signed; `--tls` encrypts it too. Start a training with laminar grid train LAYER in another window.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ def run(
         str | None, typer.Option("--address", metavar="URL", help="By which nodes reach it, if not where it listens.")
     ] = None,
     bytes_a_day: Annotated[str | None, typer.Option("--bytes-a-day", metavar="SIZE", help="Of each node, up and down together.")] = None,
+    admit: Annotated[
+        int, typer.Option("--admit", metavar="N", min=1, max=1_000_000, help="Nodes that the first token lets in, when it is made.")
+    ] = 50,
     daemons: Annotated[
         bool, typer.Option("--daemons/--no-daemons", help="Without: they run elsewhere (laminar grid daemon), on the same PostgreSQL.")
     ] = True,
@@ -74,6 +77,7 @@ def run(
         authority=folder / "tls" / "ca.pem" if own else None,
         address=address,
         bytes_a_day=budget,
+        admit=admit,
         daemons=daemons,
     )
     server = GridServer(options, TorchLearner())
@@ -84,7 +88,8 @@ def run(
             return
         authority = f" --ca {folder / 'tls' / 'ca.pem'}" if own else ""
         say(f"grid {options.name} at {told['url']}, key {fingerprint(told['key'])}")
-        say(f"join:    laminar grid join {told['url']} --token {told['token']} --key {told['key']}{authority}")
+        say(f"join:    laminar grid join {told['url']} --key {told['key']}{authority}")
+        say(f"token:   {told['token']}")
         say(f"status:  {told['url']}/?token={server.secrets.view}")
         say("train:   laminar grid train LAYER")
         if pair is None and host not in ("127.0.0.1", "::1", "localhost"):

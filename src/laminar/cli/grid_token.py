@@ -1,5 +1,6 @@
 """Make a token with which nodes may join; without options, list those there are. --revoke bans everyone who came with one.
 
+A token lets in as many nodes as --uses says, 50 if it says nothing; with --id, so many more of one that there is.
 Nodes that came with a token of somebody's own (--for) count as one owner: none of them checks the work of another.
 """
 
@@ -11,12 +12,15 @@ from typing import Annotated, Any
 import typer
 
 from laminar.cli.grid_look import On, ago, ask, tell
-from laminar.cli.output import Json, print_json, say, table
+from laminar.cli.output import Json, print_json, remark, say, table
+from laminar.core.errors import LaminarError
+from laminar.core.figures import many
 
 
 def run(
     owner: Annotated[str | None, typer.Option("--for", metavar="NAME", help="Make one for somebody.")] = None,
-    uses: Annotated[int | None, typer.Option("--uses", min=1, help="Nodes that may join with it.")] = None,
+    uses: Annotated[int | None, typer.Option("--uses", min=1, max=1_000_000, help="Nodes that may join with it; 50.")] = None,
+    id: Annotated[int | None, typer.Option("--id", metavar="ID", min=1, help="With --uses: so many more may join with this one.")] = None,
     days: Annotated[float | None, typer.Option("--days", min=0.001, help="After which it lets nobody in.")] = None,
     revoke: Annotated[
         int | None, typer.Option("--revoke", metavar="ID", min=1, help="Nobody comes with it any more, and who did is banned.")
@@ -28,10 +32,20 @@ def run(
         told = tell(on, f"/v1/admin/tokens/{revoke}/revoke")
         print_json(told) if json else say(f"revoked; {told['banned']} nodes are banned")
         return
+    if id is not None:
+        if uses is None or owner is not None or days is not None:
+            raise LaminarError("L008", f"--id {id} goes with --uses alone", hint=f"laminar grid token --id {id} --uses 50")
+        told = tell(on, f"/v1/admin/tokens/{id}/uses", {"uses": uses})
+        print_json(told) if json else say(f"token {id} lets in {many(uses, 'more node')}")
+        return
     if owner is not None or uses is not None or days is not None:
-        asked = {"name": owner or "", "uses": uses, "seconds": None if days is None else days * 86400}
+        asked = {"name": owner or "", "seconds": None if days is None else days * 86400, **({"uses": uses} if uses is not None else {})}
         told = tell(on, "/v1/admin/tokens", asked)
-        print_json(told) if json else say(told["token"])
+        if json:
+            print_json(told)
+            return
+        say(told["token"])
+        remark(f"it lets in {many(told['uses'], 'node')}" + ("; --uses N says another number" if uses is None else ""))
         return
     told = ask(on, "/v1/admin/tokens")
     if json:

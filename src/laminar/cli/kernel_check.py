@@ -1,7 +1,9 @@
 """Read a kernel, check it against the rules of the language, and say what can be told of it without running it.
 
 Every access is proved to stay within its array and to meet no other instance, or has a witness (instances that meet, an index that is
-outside), or is checked when the kernel runs. A broken rule or a witness ends with exit code 2. A file's `kernel_backward` is checked, too.
+outside), or is checked when the kernel runs. A witness was seen to happen by the emulator before it is told. What the kernel says that it
+assumes (`#pragma laminar assume`) is shown, and taken for granted here: each call is checked for it. A broken rule or a witness ends with
+exit code 2. A file's `kernel_backward` is checked, too.
 """
 
 from __future__ import annotations
@@ -55,15 +57,25 @@ def run(file: File, json: Json = False) -> None:
 
 def _shown(kernel: Kernel, verdicts: list[Verdict]) -> dict[str, object]:
     from laminar.kernels.arguments import parameters
+    from laminar.kernels.language.print import show
 
-    return {"name": kernel.name, "parameters": parameters(kernel), "verdicts": [{"other": None} | one.to_json() for one in verdicts]}
+    assumed = [show(one) for one in kernel.assumptions]
+    return {
+        "name": kernel.name,
+        "parameters": parameters(kernel),
+        "assumes": assumed,
+        "verdicts": [{"other": None} | one.to_json() for one in verdicts],
+    }
 
 
 def _say(kernel: Kernel, verdicts: list[Verdict]) -> None:
     from laminar.kernels.arguments import parameters
+    from laminar.kernels.language.print import show
 
     heads = ["declared", "role", "mode"]
     table(f"{kernel.name}:", heads, [[str(one[head] or "") for head in heads] for one in parameters(kernel)])
+    for assumption in kernel.assumptions:
+        say(f"{assumption.at.line}:{assumption.at.column}: assumes {show(assumption)}: checked in each call")
     for one in verdicts:
         say(one.text)
     counts = {answer: sum(one.verdict == answer for one in verdicts) for answer in ("proved", "witness", "run-time")}

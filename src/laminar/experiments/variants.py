@@ -27,7 +27,7 @@ from laminar.store.store import Store
 MOST: Final = 10_000  # trials that are begun without being asked twice
 ID: Final = 12  # digits
 QUICK_SAMPLES: Final = 1_000
-QUICK_REPEATS: Final = 2
+QUICK_REPEATS: Final = 4  # as few as can be held against a figure; three decide between two variants
 QUICK_SECONDS: Final = 50.0  # of trials; the start of processes comes on top, and a minute is what is promised
 QUICK: Final = "-quick"
 WARM_UP_EPOCHS: Final = 1

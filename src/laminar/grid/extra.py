@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 from laminar.core.errors import LaminarError
 
-NEEDED = ("sqlalchemy", "starlette", "uvicorn", "httptools", "httpx", "cryptography", "zstandard", "psutil")
+NODE = ("certifi", "cryptography", "psutil", "zstandard")
+GRID = (*NODE, "httptools", "httpx", "sqlalchemy", "starlette", "uvicorn")
+
+
+def need_node() -> None:
+    """What a node needs, and no more: it listens to nobody, and keeps no database."""
+    _need("a node of a grid", NODE, "node")
 
 
 def need_grid() -> None:
-    missing = [name for name in NEEDED if find_spec(name) is None]
+    _need("the grid", GRID, "grid")
+
+
+def _need(what: str, names: Sequence[str], extra: str) -> None:
+    missing = [name for name in names if find_spec(name) is None]
     if missing:
-        raise LaminarError("L011", f"the grid needs {', '.join(missing)}", hint="pip install 'laminar-train[grid]'")
+        raise LaminarError("L011", f"{what} needs {', '.join(missing)}", hint=f"pip install 'laminar-train[{extra}]'")
 
 
 def use_one_thread() -> None:

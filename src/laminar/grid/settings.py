@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -9,10 +10,27 @@ import msgspec
 
 from laminar.parallel.aggregate.rules import Rules
 from laminar.parallel.compress.layout import Layout
+from laminar.train.compression import Dgc, TopK
 from laminar.train.on_grid import Grid
 from laminar.train.recipe import Recipe
 
 WORKER = "grid"  # to the aggregator all nodes are one: the database knows which answer is whose, and that it came once
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The data of a task: a version down, an answer up."""
+
+    down: float  # bytes
+    up: float
+    most: float  # seconds that it is given
+
+    def seconds(self, *, up: float, down: float) -> float:
+        """For which it is on the line of a node with these rates. One of 0 is not known, and takes no time. A node that says to be slower
+        still is given no longer than `most`."""
+        if not up and not down:
+            return 0.0
+        return min((self.down / down if down > 0 else 0.0) + (self.up / up if up > 0 else 0.0), self.most)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +62,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def size(self) -> int:
         """Bytes of a version."""
         return 4 * self.layout.numel + 8 * self.buffers
+
+    @property
+    def answer_size(self) -> float:
+        """Bytes of an answer, about."""
+        how = self.grid.compression
+        share = {"fp16": 0.5, "int8": 0.26}.get(how.kind, 1.0)
+        if isinstance(how, TopK | Dgc):
+            share = min(1.0, 2 * (1 - how.sparsity))  # places beside the values
+        return 4 * self.layout.numel * share + 8 * self.buffers
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic(self.size, self.answer_size, self.grid.lease)
 
     @property
     def rules(self) -> Rules:

@@ -26,7 +26,7 @@ def waits_for(run: dict[str, Any], nodes: dict[str, int]) -> Wait | None:
     if run["state"] != "open":
         return None
     if not known:
-        return Wait("nobody", "no node has joined the grid", "laminar grid join URL --token TOKEN, as `laminar grid serve` prints it")
+        return Wait("nobody", "no node has joined the grid", "laminar grid join URL --token-file FILE, as `laminar grid serve` prints it")
     if banned == known:
         return Wait("banned", f"the grid has banned {_all(known)}", "laminar grid nodes says why; laminar grid ban NODE --undo")
     if not nodes["near"] and not run["results"].get(IN_PROGRESS):

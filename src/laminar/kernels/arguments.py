@@ -20,8 +20,10 @@ import numpy as np
 
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
-from laminar.kernels.language.fold import folded
+from laminar.kernels.language.fold import size_value
+from laminar.kernels.language.print import show
 from laminar.kernels.language.rewrite import Rewrite
+from laminar.kernels.language.rules import excerpt
 from laminar.kernels.language.tree import WHOLE, Constant, Expression, Kernel, Object, Parameter, Read, Type, Variable, walk
 from laminar.kernels.language.types import converted
 
@@ -62,9 +64,8 @@ class _Known(Rewrite):
 
 
 def evaluated(expression: Expression, scalars: Mapping[Variable, Value]) -> int | None:
-    """A size or a number of instances; None while some value is not known."""
-    found = folded(_Known(scalars).expression(expression))
-    return None if found is None else int(found.value)
+    """A size or a number of instances, as native code computes it; None while some value is not known."""
+    return size_value(_Known(scalars).expression(expression))
 
 
 def shape_of(object_: Object, scalars: Mapping[Variable, Value]) -> tuple[int, ...]:
@@ -95,7 +96,18 @@ def fitted(
         scalars[kernel.count] = call.count(scalars, {name: shape for name, (shape, _) in arrays.items()})
     shapes = {one.name: call.shape(one, scalars, arrays.get(one.name)) for one in kernel.arrays}
     told = {one.name: scalars[one.of] for one in kernel.values if isinstance(one.of, Variable)}
+    check_assumptions(kernel, scalars, file)
     return Fit(told, shapes, call.instances(int(scalars[kernel.count])))
+
+
+def check_assumptions(kernel: Kernel, scalars: Mapping[Variable, Value], file: str = "kernel.c") -> None:
+    """That the conditions of `#pragma laminar assume` hold: what is proved of a kernel stands on them. Raises L702."""
+    for one in kernel.assumptions:
+        if evaluated(one, scalars) == 0:
+            named = dict.fromkeys(part.variable for part in walk(one) if isinstance(part, Read))
+            has = ", ".join(f"{variable.name} = {scalars[variable]}" for variable in named)
+            said = f"{file}:{one.at.line}:{one.at.column}: the kernel assumes `{show(one)}`, and here {has}"
+            raise LaminarError("L702", f"{said}\n{excerpt(kernel.text, one.at)}", hint="values for which it holds; or another assumption")
 
 
 def checked(kernel: Kernel, given: Mapping[str, Any], file: str = "kernel.c") -> dict[str, Value]:

@@ -222,7 +222,14 @@ def quiet() -> Iterator[None]:
     """torch.export reports to its maintainers by warnings and logs; what matters to us comes as an exception. Ctrl-C waits for its end."""
     loggers = [
         logging.getLogger(name)
-        for name in ("torch.export", "torch._export", "torch.fx", "torch._dynamo", "torch.fx.experimental.symbolic_shapes")
+        for name in (
+            "torch.export",
+            "torch._export",
+            "torch.fx",
+            "torch._dynamo",
+            "torch._subclasses",
+            "torch.fx.experimental.symbolic_shapes",
+        )
     ]
     levels = [logger.level for logger in loggers]
     # and one of its refusals prints the whole graph

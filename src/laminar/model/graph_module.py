@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from laminar.core.errors import LaminarError
 from laminar.model.graph_ir import Attr, Body, Enter, Ref, Step
-from laminar.model.graph_ops import operator_called
+from laminar.model.graph_ops import check_of, ready_to_call
 
 Get = Callable[[list[Any], "GraphModule"], Any]
 
@@ -157,7 +157,7 @@ class _Program:
             raise TypeError(f"module '{module.graph_path}' was exported with other arguments: {error}") from None
 
     def _operator(self, step: Step) -> Callable[[list[Any], GraphModule], None]:
-        function = operator_called(step.target)
+        function, check = ready_to_call(step.target), check_of(step.target, step.args, dict(step.kwargs))
         fixed = [_at_rest(value) for value in step.args]
         moving = [(i, _getter(value, self.path)) for i, value in enumerate(step.args) if _moves(value)]
         fixed_named = {name: _at_rest(value) for name, value in step.kwargs}
@@ -171,6 +171,8 @@ class _Program:
                 args[i] = get(slots, module)
             if moving_named:
                 named = {**fixed_named, **{name: get(slots, module) for name, get in moving_named}}
+            if check is not None:
+                check(args, named)
             if grad is None:
                 result = function(*args, **named)
             else:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from laminar.parallel.sync.row_facts import RowFacts
+
 ExchangeKind = Literal["sum", "gather", "swap"]
 
 
@@ -192,3 +194,4 @@ class JobFacts:
     tensors: tuple[int, ...] = ()  # bytes of each trained tensor, in order; none: not known
     test_samples: int = 0  # that every epoch is tested by
     test: float = 0.0  # seconds of one of them, on one core
+    rows: RowFacts = field(default_factory=RowFacts)  # what rows of a batch have to do with each other

@@ -6,7 +6,8 @@ import math
 from typing import Final
 
 from laminar.parallel.sync.bucket_sizes import dealt
-from laminar.parallel.sync.sent_bytes import DOUBLE, of_step
+from laminar.parallel.sync.row_facts import RowFacts, refuse_mixed
+from laminar.parallel.sync.sent_bytes import DOUBLE, of_rows, of_step
 from laminar.plan.facts import Exchange, Packing
 from laminar.plan.known import Known
 from laminar.plan.passes import Passes
@@ -18,6 +19,7 @@ from laminar.train.compression import NoCompression
 from laminar.train.strategies import Sync
 
 TOLD: Final = 2  # numbers that are summed up at every step beside one for each member and each tensor (parallel/sync/group_team.py)
+NORMS: Final = 5  # the task of exchanges between gathering and passes
 PACKED: Final = 1 << 30  # as a part of a worker's backward pass: behind all others
 ROOMS: Final = 3  # rows of all gradients that packing needs: what goes in, what comes out, and what was kept back
 
@@ -58,6 +60,9 @@ def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int)
     tasks: list[Task] = []
     standing: dict[int, int] = {}
     plain = isinstance(how.compression, NoCompression)
+    refuse_mixed(job.rows, how)
+    norms = norm_exchanges(job.rows, how)
+    of_batches = sum(of_rows(one.bytes // DOUBLE, workers) for one in norms)
     tensors = job.tensors or (size,)
     dealt_out = dealt(tensors) if plain and not in_memory else [list(range(len(tensors)))]
     buckets = [sum(tensors[i] for i in some) for some in dealt_out]
@@ -67,9 +72,13 @@ def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int)
         alone = places.slow(worker)
         before = (rows * job.gather + job.loop) * alone
         tasks.append(Task((0, worker), before, (core,), kind="load", name="gather"))
-        tasks += passes.tasks(worker, core, slow, after=(0, worker))
+        tasks += passes.tasks(worker, core, slow, after=(NORMS,) if norms else (0, worker))
         standing[worker] = opened(job, places.facts) + _copies(size, job.slots, workers, in_memory=in_memory)
     everyone = range(workers)
+    if norms:  # all wait for each other at each; as one task, since it is the same time wherever in the passes they are
+        seconds = sum(places.exchange(one, everyone, how.link) for one in norms)
+        loaded: tuple[Key, ...] = tuple((0, worker) for worker in everyone)
+        tasks.append(Task((NORMS,), seconds, places.resources(everyone), loaded, "exchange", "statistics of batches"))
     if in_memory and plain:
         standing[0] += size * (1 + job.slots)  # the shared copy, and the optimizer's numbers
         ends = tuple(passes.last(worker) for worker in everyone)
@@ -86,7 +95,7 @@ def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int)
             # the part that computing must make room for, and the part that only the links are busy with
             tasks.append(Task((3, piece), seconds * (1 - hidden), places.resources(everyone), ends, "exchange", "add up gradients"))
         tasks += [_step(places, worker, job.step(size), tuple((3, piece) for piece in range(pieces))) for worker in everyone]
-        sent = of_step(workers, told=_told(workers, len(tensors)), sums=buckets)
+        sent = of_step(workers, told=_told(workers, len(tensors)), sums=buckets) + of_batches
         return Step(tasks, standing, sent, names=places.names())
     packing = known.packing(how.compression)
     for worker in everyone:
@@ -101,8 +110,18 @@ def sync_step(known: Known, places: Places, how: Sync, batch: int, threads: int)
         tasks.append(Task((3, 1, worker), seconds, (places.core(worker),), ((3, 0),), "pack", "unpack those of all"))
         tasks.append(_step(places, worker, job.step(size), ((3, 1, worker),)))
     packet = 0 if packing.sums else packing.bytes
-    over_wire = of_step(workers, told=_told(workers, len(tensors)), sums=packing.sums, packet=packet)
+    over_wire = of_step(workers, told=_told(workers, len(tensors)), sums=packing.sums, packet=packet) + of_batches
     return Step(tasks, standing, packing.bytes * workers if in_memory else over_wire, names=places.names())
+
+
+def norm_exchanges(rows: RowFacts, how: Sync) -> list[Exchange]:
+    """Of a batch: what each worker tells all others at its batch norms, there and back, and at its end (parallel/sync/team_statistics.py).
+    Heads before rows are counted with their frames."""
+    if not rows.pooled or how.batch_norm != "exact" or how.workers == 1:
+        return []
+    there = [1 + 2 * channels for channels in rows.channels]
+    back = [2 * channels for channels, learned in zip(rows.channels, rows.learned, strict=True) if learned]
+    return [Exchange("gather", "*", DOUBLE * numbers) for numbers in (*there, *back, 0)]
 
 
 def packet_exchanges(packing: Packing, workers: int, tensors: int) -> list[Exchange]:

@@ -19,11 +19,13 @@ from laminar.model.fit import run_once
 from laminar.model.graph import load_forms
 from laminar.model.portable import Imported, export_file, import_file
 from laminar.model.weights import load_state
+from laminar.stack.foreign import try_file
 from laminar.stack.keep import About, keep
 from laminar.stack.kernels import kernels_from
 from laminar.stack.key import code_of
 from laminar.stack.use import load_model
 from laminar.store.manifest import BuildRecord
+from laminar.store.own import note_own
 from laminar.store.store import Store
 
 ABOUT = "laminar"  # the name of our note inside an exported file
@@ -69,6 +71,8 @@ def import_layer(
         found, factory, args, root, {"classes": len(classes or about.get("classes") or []) or None, "input_shape": known_shape}
     )
     example = torch.zeros(2, *known_shape, dtype=next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32))
+    if factory is None:
+        try_file(path, root, [example])
     outputs = run_once(model, example)
     classes = classes or about.get("classes") or [str(i) for i in range(outputs.shape[1])]
     if len(classes) != outputs.shape[1]:
@@ -107,6 +111,8 @@ def import_layer(
             provenance=manifest.provenance,
         )
         store.commit(manifest, record, f"{stack}/{layer}", why=f"import of {path.name}")
+        if factory is not None:
+            note_own(store, manifest)  # its graph was traced from the project's code
     return manifest.id
 
 

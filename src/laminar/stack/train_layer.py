@@ -19,6 +19,7 @@ from laminar.data.sources.protocol import Progress as DataProgress
 from laminar.model.isolation import undone
 from laminar.stack.as_written import data_as_written, layer_as_written
 from laminar.stack.diagnose import start_of, unseen_notes, why_other
+from laminar.stack.foreign import is_foreign, try_out
 from laminar.stack.keep import About, keep
 from laminar.stack.key import key_of, located, order_of
 from laminar.stack.make import make
@@ -28,6 +29,7 @@ from laminar.stack.read import StackFile
 from laminar.stack.seen import Seen, with_seen, without_seen
 from laminar.store import runs
 from laminar.store.manifest import BuildRecord
+from laminar.store.own import is_own, note_own
 from laminar.store.store import Store
 from laminar.train import checkpoint
 from laminar.train.features import KeptFeatures
@@ -78,6 +80,10 @@ def _train_layer(
         raise located(error, file.where("data", layer.data, "source"), f"data.{layer.data}") from error
     looking, asked = Looking(file.root), without_seen(step.inputs)
     made = make(file, store, layer, step.parent, data, looking)
+    below = store.layer(step.parent) if step.parent and made.route == "graph" else None
+    foreign = below is not None and is_foreign(store, below)
+    if foreign and below is not None:
+        try_out(store, below.id, file.root, data.train.x, layer.train.batch)
     _same_code(step, made.steps)
     with looking:
         fitted = fit_model(file, layer, made, data)
@@ -136,7 +142,7 @@ def _train_layer(
             seconds=trained.seconds,
             now=clock.now(),
             notes=[*notes, *made.notes, *trained.notes, *unseen_notes(layer, looking.unseen)],
-            earlier=[id for id in (step.record.id if step.record else None, store.refs.get(ref) if ref else None, step.parent) if id],
+            earlier=_trusted(store, foreign, step.record.id if step.record else None, store.refs.get(ref) if ref else None, step.parent),
         )
         before = known(store, key)
         spec_written, data_written = layer_as_written(file, layer.name), data_as_written(file, layer.data)
@@ -156,6 +162,8 @@ def _train_layer(
             provenance=manifest.provenance | {"start": start},
         )
         store.commit(manifest, record, ref, why="build")
+        if not foreign:
+            note_own(store, manifest)
         runs.finish(store, record)
         checkpoint.remove(folder)
         spent |= {"training": trained.seconds, "keeping": clock.monotonic() - began}
@@ -175,6 +183,11 @@ def _settled(looking: Looking, memory: Seen, known: dict[str, str], layer: str) 
                 ) from None
             known = known | dict.fromkeys((f"file:{change}", f"source:{change}"), "changed while it was read")
     raise AssertionError("more files change than are read")
+
+
+def _trusted(store: Store, foreign: bool, *ids: str | None) -> list[str]:
+    """Layers whose graph may be run here, and become that of a layer which is not foreign."""
+    return [id for id in ids if id and store.has_layer(id) and (foreign or is_own(store, store.layer(id)))]
 
 
 def _about(file: StackFile, step: Step, key: str) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +19,7 @@ from laminar.core.nearest import did_you_mean
 from laminar.data.dataset import Dataset
 from laminar.data.open import open_data
 from laminar.data.spec import DataSpec
+from laminar.stack.foreign import confined, is_foreign
 from laminar.stack.make import from_graph, remake
 from laminar.stack.project import Project
 from laminar.store.manifest import Manifest
@@ -38,6 +41,16 @@ def load_model(store: Store, id: str, root: Path | None) -> nn.Module:
             raise
         # a kernel that lies elsewhere, or has no file: the project's code may know of it
         return remake(store, manifest, root)[0].eval()
+
+
+@contextmanager
+def model_of(store: Store, id: str, root: Path | None) -> Iterator[nn.Module]:
+    """The model of a layer to be evaluated: one that was made here in this process, one that others made in a child (foreign.py)."""
+    if is_foreign(store, store.layer(id)):
+        with confined(store, id, root) as module:
+            yield module
+    else:
+        yield load_model(store, id, root)
 
 
 SplitName = Literal["test", "train"]
@@ -70,10 +83,10 @@ def evaluate(project: Project, store: Store, id: str, data: str | None, *, split
     dataset = open_for(project, manifest, data)
     chosen = {"test": dataset.test, "train": dataset.train}[split]
     _check_shape(manifest, dataset, data)
-    model = load_model(store, id, project.root)
     labels = _aligned(manifest, dataset, chosen.y, data)
     objective = objective_of(store, manifest)
-    metrics = evaluate_arrays(model, [chosen.x], labels, task=manifest.task, dtype=_dtype(manifest), loss=objective)
+    with model_of(store, id, project.root) as model:
+        metrics = evaluate_arrays(model, [chosen.x], labels, task=manifest.task, dtype=_dtype(manifest), loss=objective)
     return Evaluation(id, data, split, len(labels), objective, metrics)
 
 
@@ -125,7 +138,8 @@ def answers(
     manifest = store.layer(id)
     _check_shape(manifest, dataset, data)
     labels = _aligned(manifest, dataset, dataset.test.y, data)[rows]
-    return labels, predict_arrays(load_model(store, id, project.root), [dataset.test.x[rows]], dtype=_dtype(manifest))
+    with model_of(store, id, project.root) as model:
+        return labels, predict_arrays(model, [dataset.test.x[rows]], dtype=_dtype(manifest))
 
 
 def _check_shape(manifest: Manifest, dataset: Dataset, data: str) -> None:
@@ -181,8 +195,8 @@ def predict(project: Project, store: Store, id: str, files: list[Path]) -> list[
     """For each image or .npy file: the class and its probability, or the numbers of a regression."""
     manifest = store.layer(id)
     samples = [_sample(file, manifest) for file in files]
-    model = load_model(store, id, project.root)
-    outputs = predict_arrays(model, [np.concatenate(samples)], dtype=_dtype(manifest))
+    with model_of(store, id, project.root) as model:
+        outputs = predict_arrays(model, [np.concatenate(samples)], dtype=_dtype(manifest))
     rows: list[dict[str, Any]] = []
     names = [str(f) if len(s) == 1 else f"{f}[{i}]" for f, s in zip(files, samples, strict=True) for i in range(len(s))]
     for name, output in zip(names, outputs, strict=True):

@@ -29,6 +29,7 @@ FOLDERS: Final = (
     "rollbacks",
     "sent",
     "experiments",
+    "own",
 )
 _OWN: Final = frozenset((*FOLDERS, "format", "index", "remotes.json", ".gitignore"))
 TAGS: Final = "tags"
@@ -69,6 +70,7 @@ class Layout:
         self.rollbacks = root / "rollbacks"
         self.sent = root / "sent"
         self.experiments = root / "experiments"
+        self.own = root / "own"
         self.format = root / "format"
         self.index = root / "index"
         self.remotes = root / "remotes.json"

@@ -10,15 +10,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, final
+from typing import Any, Final, TypeVar, final
 
 import torch
 from torch import Tensor
 
 from laminar.parallel.split.grid import Grid
-from laminar.parallel.split.line import Line
+from laminar.parallel.split.line import Alone, Line
 
 T = TypeVar("T")
+PATIENCE: Final = 20.0  # seconds that a worker waits for another
 
 
 @dataclass
@@ -40,9 +41,9 @@ class ThreadLine:
 
     def _all(self, own: Any) -> list[Any]:
         self._table.slots[self.rank] = own
-        self._table.barrier.wait(60)
+        self._table.barrier.wait(PATIENCE)
         found = list(self._table.slots)
-        self._table.barrier.wait(60)
+        self._table.barrier.wait(PATIENCE)
         return found
 
     def sum(self, own: Tensor) -> Tensor:
@@ -73,7 +74,7 @@ class ThreadLine:
 @final
 class ThreadPost:
     def __init__(self) -> None:
-        self._messages: queue.Queue[Tensor] = queue.Queue()
+        self._messages: queue.Queue[Tensor | None] = queue.Queue()
         self._expected: deque[tuple[tuple[int, ...], torch.dtype]] = deque()
         self.sent = self._released = 0
 
@@ -89,28 +90,40 @@ class ThreadPost:
         return not self._messages.empty()
 
     def receive(self) -> Tensor:
-        found = self._messages.get(timeout=60)
+        found = self._messages.get(timeout=PATIENCE)
+        if found is None:
+            raise threading.BrokenBarrierError
         assert (tuple(found.shape), found.dtype) == self._expected.popleft()
         return found
 
     def release(self) -> None:
         self._released += 1
 
+    def call_off(self) -> None:
+        """Who waits for something here stops waiting."""
+        self._messages.put(None)
 
-def on_every_worker(grid: Grid, work: Callable[[int, dict[str, Line]], T]) -> list[T]:
-    """What `work(rank, lines)` gives in each worker of the grid, all at once. The first error of any is raised."""
+
+def on_every_worker(grid: Grid, work: Callable[[int, dict[str, Line]], T], posts: Sequence[ThreadPost] = ()) -> list[T]:
+    """What `work(rank, lines)` gives in each worker of the grid, all at once. The first error of any is raised, and those that wait for
+    others on lines or at `posts` stop."""
     tables = [_Table(len(group.ranks)) for group in grid.groups()]
     found: list[Any] = [None] * grid.size
     errors: list[BaseException] = []
 
     def one(rank: int) -> None:
-        lines: dict[str, Line] = {group.axis: ThreadLine(tables[number], group.ranks.index(rank)) for number, group in grid.own(rank)}
+        lines: dict[str, Line] = {axis: Alone() for axis in grid.mesh}
+        lines |= {
+            group.axis: ThreadLine(tables[number], group.ranks.index(rank)) for number, group in grid.own(rank) if len(group.ranks) > 1
+        }
         try:
             found[rank] = work(rank, lines)
         except BaseException as error:
             errors.append(error)
             for table in tables:
                 table.barrier.abort()
+            for post in posts:
+                post.call_off()
 
     threads = [threading.Thread(target=one, args=(rank,)) for rank in range(grid.size)]
     for thread in threads:

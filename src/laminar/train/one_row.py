@@ -33,6 +33,8 @@ def one_row(error: str, rows: Rows, recipe: Recipe, workers: int) -> tuple[str, 
         return why, f"{edit}, fewer workers, or {_OTHER}"
     most = rows.whole // 2
     edits = [f"workers = {most}{' or fewer' if most > 1 else ''} in strategy", _OTHER]
+    if getattr(strategy(recipe.strategy), "batch_norm", "exact") == "worker":
+        edits.insert(0, 'batch_norm = "exact" in strategy')
     if (batch := _batch_for(rows.samples, recipe.batch, 2 * workers)) is not None:
         edits.insert(0, f"batch = {batch} in train")
     return why, f"{', '.join(edits[:-1])}, or {edits[-1]}"

@@ -3,9 +3,9 @@
     strategy = "sync"
     strategy = { kind = "downpour", workers = 6, shards = 3, compress = "fp16" }
 
-`sync` without compression learns what one process learns, whatever the number of workers, and is in no key. The others learn something
-else, so what decides about it is in the layer's key (`key_fields`). Those that split the model are in splitting.py, and the
-desktop grid in on_grid.py.
+`sync` without compression learns what one process learns, whatever the number of workers, and is in no key, unless it is told to take each
+worker's rows of a batch by themselves. The others learn something else, so what decides about it is in the layer's key (`key_fields`).
+Those that split the model are in splitting.py, and the desktop grid in on_grid.py.
 No torch here: a strategy can be read and checked without it.
 """
 
@@ -67,12 +67,16 @@ class Sync(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
 
     link: Literal["memory", "gloo"] = "memory"  # shared memory of one machine, or torch.distributed between machines
     shares: AutoShareOut = "auto"
+    batch_norm: Literal["exact", "worker"] = "exact"  # statistics of the whole batch, or of each worker's rows
+    mixed_rows: Literal["refuse", "worker"] = "refuse"  # whatever else of a model looks at several rows of a batch: by each worker's rows
 
     def key_fields(self) -> dict[str, Any] | None:
-        """With compression also the shares: what a packet leaves out depends on the rows behind it."""
-        if isinstance(self.compression, NoCompression) or self.workers == 1:
+        """With compression also the shares: what a packet leaves out depends on the rows behind it. So do statistics of a worker's rows."""
+        by_worker = {name: "worker" for name in ("batch_norm", "mixed_rows") if getattr(self, name) == "worker"}
+        packed = {} if isinstance(self.compression, NoCompression) else {"compress": with_settings(self.compression)}
+        if self.workers == 1 or not (by_worker or packed):
             return None
-        return {"kind": self.kind, "workers": self.workers, "compress": with_settings(self.compression), **_unless_equal(self.shares)}
+        return {"kind": self.kind, "workers": self.workers, **packed, **by_worker, **_unless_equal(self.shares)}
 
 
 class Averaging(ManySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="averaging"):

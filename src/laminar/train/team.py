@@ -7,6 +7,7 @@ the same figures: what is summed over the team is the same number everywhere. Me
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Protocol
 
 from torch import Tensor, nn
@@ -68,9 +69,31 @@ class Learner(Protocol):
         ...
 
 
+class Pooled(Protocol):
+    """Statistics of whole batches, of which each member has some rows."""
+
+    @property
+    def judges(self) -> bool:
+        """Are there any also where the model is judged?"""
+        ...
+
+    def among(self, ranks: Sequence[int]) -> None:
+        """The members that have rows of the batch that is about to go through the model. Told to all."""
+        ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """In there those members send their rows of it through the model, and back."""
+        ...
+
+
 class Team(Protocol):
     rank: int
     size: int
+
+    @property
+    def pooled(self) -> Pooled | None:
+        """None: no row needs to know of others, or each member's rows are a batch by themselves."""
+        ...
 
     @property
     def part(self) -> tuple[int, int]:
@@ -155,6 +178,10 @@ class OwnRows:
         raise NotImplementedError
 
     @property
+    def pooled(self) -> Pooled | None:
+        return None
+
+    @property
     def taking(self) -> range:
         return range(self.part[0], self.part[0] + 1)
 
@@ -191,7 +218,12 @@ class WholeModel(OwnRows):
         return True
 
     def learn(self, learner: Learner, inputs: list[Tensor], targets: Tensor, share: float) -> tuple[Tensor | None, float]:
-        return learner.learn(inputs, targets, share) if len(targets) else (None, 0.0)  # some have none of a short batch
+        if not len(targets):  # some have none of a short batch
+            return None, 0.0
+        if self.pooled is None:
+            return learner.learn(inputs, targets, share)
+        with self.pooled.together():
+            return learner.learn(inputs, targets, share)
 
     def own(self, name: str, tensor: Tensor) -> Tensor:  # noqa: ARG002
         return tensor

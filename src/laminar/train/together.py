@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable
 from typing import Any, final
@@ -26,6 +27,7 @@ class Together:
         self._heard = (0, 0, 0.0)  # steps, samples and seconds of fitting when listeners last heard of them
         self.shares: Shares | None = None  # None: equal ones
         self._steps, self._busy, self._measured = 0, 0.0, 0  # of this process; seconds since the last look at speeds; samples before it
+        self._waited: float | None = None  # seconds until the step under way began; None: none is, or nobody is waited for within one
         self._rested, self._begun = 0, 0  # steps that members rested for in this epoch, all together; steps before it
         self._fit = self._now()  # when this epoch's fitting began, and how long this member had waited by then
         self._fitted = self._fit  # and when it ended
@@ -60,10 +62,18 @@ class Together:
 
     def batch(self, *, last: bool) -> int:
         """A batch is about to be trained on, the `last` of a step or not. Rows that all members have of it together."""
+        if self._waited is None and self._team.pooled is not None:
+            self._waited = self._team.waited
         self._team.before_backward(last=last)
         rows = min(self._size, self._samples - self._run.progress.batch * self._size)
         self._team.expect(rows)
+        if (pooled := self._team.pooled) is not None:
+            pooled.among(self._having_rows(rows))
         return rows
+
+    def _having_rows(self, count: int) -> list[int]:
+        """Members that have some of so many."""
+        return [rank for rank in range(self._team.size) if (rows := self._rows_of(rank, count)).start < rows.stop]
 
     def learning(self, learner: Learner) -> Learn:
         """How this member learns from its rows of a batch, of an epoch that begins or goes on now."""
@@ -74,6 +84,7 @@ class Together:
         """A step of the whole team, which this member has been computing since: the loss, and what member 0 wishes."""
         at, job = self._run.progress, self._run.job
         busy = None if self.shares is None else self._spent(since)
+        self._waited = None
         epoch = at.epoch + (at.batch - 1) / job.batches_per_epoch
         self._rested += self._team.resting
         made = self._optimizer.step(lr, loss=loss, epoch=epoch, wish=wish, busy=busy)
@@ -87,11 +98,13 @@ class Together:
         return made.loss, made.wish
 
     def _spent(self, since: float) -> float | None:
-        """Seconds of own computation since all last heard of them, after each EVERY-th step; else nothing is told."""
+        """Seconds of own computation since all last heard of them, after each EVERY-th step; else nothing is told. What a batch norm waits
+        for others is none of it."""
         at = self._run.progress
         self._steps += 1
         if self._steps > WARM:
-            self._busy += self._clock.monotonic() - since
+            waited = 0.0 if self._waited is None else self._team.waited - self._waited
+            self._busy += max(0.0, self._clock.monotonic() - since - waited)
         else:
             self._measured = at.samples
         return self._busy if not (at.step + 1) % EVERY else None
@@ -101,7 +114,9 @@ class Together:
         job, team = self._run.job, self._team
         route, y, task = job.test_route, job.data.test.y, job.data.task
         added = [0.0] * SUMS
-        chunk = BATCH * team.part[1]  # all go through the model at once, so that members may have parts of it
+        pooled = team.pooled if team.pooled is not None and team.pooled.judges else None
+        # All go through the model at once, so that members may have parts of it; where rows depend on others, as many as in one process.
+        chunk = BATCH if pooled is not None else BATCH * team.part[1]
         for begin in range(0, len(y), chunk):
             count = min(chunk, len(y) - begin)
             team.expect(count)
@@ -110,7 +125,10 @@ class Together:
             if not team.counts:
                 run_through(route.module, route.inputs, rows, batch=chunk, dtype=job.recipe.dtype)
                 continue
-            own = sums(route.module, route.inputs, y, rows, task=task, dtype=job.recipe.dtype, loss=objective, batch=chunk)
+            if pooled is not None:
+                pooled.among(self._having_rows(count))
+            with contextlib.nullcontext() if pooled is None or mine.start == mine.stop else pooled.together():
+                own = sums(route.module, route.inputs, y, rows, task=task, dtype=job.recipe.dtype, loss=objective, batch=chunk)
             added = [a + b for a, b in zip(added, own, strict=True)]
         return figures(team.sum(added), y, task=task)
 

@@ -47,8 +47,8 @@ class Commands:
         self.trained = ""  # what a training has printed
         self._processes: list[Any] = []
 
-    def _start(self, *words: str, before: Sequence[str] = (), **more: Any) -> Any:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    def _start(self, *words: str, before: Sequence[str] = (), more_environment: dict[str, str] | None = None, **more: Any) -> Any:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", **(more_environment or {})}
         start = subprocess.Popen if before else warm.Popen
         process = start([*before, sys.executable, "-m", "laminar", *words], cwd=self.folder, env=environment, text=True, **more)
         self._processes.append(process)
@@ -64,9 +64,10 @@ class Commands:
         return process
 
     def join(self, name: str, *words: str, before: Sequence[str] = ()) -> Any:
-        how = ["--token", self.told["token"], "--key", self.told["key"], "--name", name, "--home", str(self.folder / name), "--cpu", "50%"]
+        how = ["--key", self.told["key"], "--name", name, "--home", str(self.folder / name), "--cpu", "50%"]
         words = ("grid", "join", self.told["url"], *how, *words)
-        return self._start(*words, before=before, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        token = {"LAMINAR_JOIN_TOKEN": self.told["token"]}
+        return self._start(*words, before=before, more_environment=token, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def run(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "laminar", *words]

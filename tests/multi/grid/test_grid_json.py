@@ -20,6 +20,7 @@ VERBS_HERE = {
     "grid trust": "grid trust n0",
     "grid token": "grid token",
     "grid token --for": "grid token --for ann",
+    "grid token --id": "grid token --id 2 --uses 5",
     "grid token --revoke": "grid token --revoke 2",
     "grid pause": "grid pause",
     "grid resume": "grid resume",

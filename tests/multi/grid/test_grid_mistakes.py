@@ -49,7 +49,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GridServer,
 )
 def test_options_of_join_are_looked_at_before_anything_is_sent(words: list[str], said: str, tmp_path: Path) -> None:
     with commands(tmp_path) as grid:
-        done = grid.run("grid", "join", "http://127.0.0.1:1", "--token", "x", "--home", "n0", *words)
+        done = grid.run("grid", "join", "http://127.0.0.1:1", "--home", "n0", *words)
         assert done.returncode == 2 and "error L008" in done.stderr and said in done.stderr
         assert not (tmp_path / "n0").exists()
 

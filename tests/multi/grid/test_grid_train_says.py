@@ -19,7 +19,7 @@ def test_a_pause_and_the_lack_of_nodes_are_said_once(tmp_path: Path) -> None:
         train = grid._start(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         lines = (line for line in train.stderr if " epoch " not in line)
         assert next(lines) == "net waiting: no node has joined the grid; " + (
-            "laminar grid join URL --token TOKEN, as `laminar grid serve` prints it\n"
+            "laminar grid join URL --token-file FILE, as `laminar grid serve` prints it\n"
         )
         name = str(counted(grid)["name"])
         assert grid.run("grid", "pause", name).returncode == 0

@@ -311,3 +311,35 @@ def test_bench_takes_whole_numbers_for_whole_numbers(verbs: Verbs) -> None:
     verbs.write("rows.c", "void kernel(int i, int n, int m, const float x[n][m], float y[n]) { y[i] = x[i][m - 1]; }")
     code, _, err = verbs("kernel bench rows.c --instances 16 --param m=2.5")
     assert code == 2 and "`m` is of type int, and 2.5 is given" in err
+
+
+def test_what_a_kernel_assumes_is_shown_and_checked(verbs: Verbs) -> None:
+    verbs.write("row.c", "#pragma laminar assume 0 <= k && k < rows\n" + ROW)
+    code, printed, _ = verbs("kernel check row.c")
+    assert code == 0 and "1:1: assumes (0 <= k) && (k < rows): checked in each call" in printed
+    assert "3:12: bounds of `x`: proved" in printed
+    _, printed, _ = verbs("kernel check row.c --json")
+    assert json.loads(printed)["kernels"][0]["assumes"] == ["(0 <= k) && (k < rows)"]
+    for engine in ("emulator", "native"):
+        code, _, said = verbs(f"kernel run row.c --param x=ones:3x4 --param k=3 --engine {engine}")
+        assert code == 2 and "L702" in said and "and here k = 3, rows = 3" in said
+        assert verbs(f"kernel run row.c --param x=ones:3x4 --param k=2 --engine {engine}")[0] == 0
+    verbs.write("row.c", ROW)
+    code, _, said = verbs("kernel check row.c")
+    assert code == 2 and "a witness, with 2 instances and rows = 2, k = 2 it is x[2][0]" in said
+
+
+ROW = """void kernel(int i, int n, int rows, int k, const float x[rows][n], float y[n]) {
+    y[i] = x[k][i];
+}
+"""
+
+
+def test_odd_arithmetic_is_found_if_it_is_asked_for(verbs: Verbs) -> None:
+    verbs.write("pack.c", "void kernel(int i, int n, const float x[n], int y[n]) { y[i] = (i + 30000) * 100000 + (int)(x[i] * 1e10f); }")
+    assert verbs("kernel run pack.c --param x=ones:2")[0] == 0
+    code, _, said = verbs("kernel run pack.c --param x=ones:2 --arithmetic")
+    assert code == 2 and "instance 0: the product is 3,000,000,000, which wraps around to -1,294,967,296 (2 times)" in said
+    assert "instance 0 converts 1e+10, which no int holds: to 2,147,483,647 (2 times)" in said
+    code, _, said = verbs("kernel run pack.c --param x=ones:2 --arithmetic --engine native")
+    assert code == 2 and "L008" in said

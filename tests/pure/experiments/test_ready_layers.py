@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from laminar.experiments.ready import grid
+import pytest
+
+from laminar.experiments.order import left_in_turn
+from laminar.experiments.ready import grid, layers, layers_run
+from laminar.experiments.ready.catalogue import READY, parts
 from laminar.experiments.ready.form import Ask
 from laminar.experiments.ready.layers import HEADS, PARTS, stack_text
+from laminar.experiments.variants import QUICK_REPEATS
 from laminar.stack.read import parse
 
 
@@ -34,6 +39,29 @@ def test_every_part_is_a_layer_of_its_stack() -> None:
     for way, layer, change in PARTS.values():
         file = parse(stack_text(way, Ask(), workers=1, hidden=HEADS[change], seed=0), Path("laminar.toml"))
         assert layer in [one.name for one in file.spec.layer]
+
+
+def test_a_quick_look_retrains_after_the_mistake_before_all_else() -> None:
+    """But for what that stands on. The benchmark stays what it is, and each has as many repeats as decide."""
+    shown = {}
+    for quick in (False, True):
+        ask = Ask(quick=quick)
+        ready = layers.ready(ask)
+        description = layers_run.describe(ready, ask, layers_run.Place(), {}, 0.0)
+        labels = {one.id: one.label for one in description.variants}
+        assert labels[description.benchmark] == layers.CLASSIC and set(labels.values()) == set(PARTS)
+        shown[quick] = [labels[one.variant] for one in left_in_turn(description, [])[1:]]
+    assert shown[False] == list(PARTS)
+    assert shown[True][:5] == ["layered: strokes", "layered: shapes", "layered: digits", *reversed(layers.MENDED)]
+    assert shown[True] == 3 * shown[True][:7]
+
+
+@pytest.mark.parametrize("name", READY)
+def test_a_quick_look_may_repeat_as_often_as_its_statements_need(name: str) -> None:
+    """It ends with its minute; two repeats decided nothing in all of it."""
+    for one in parts(name, Ask(quick=True)):
+        against_a_figure = any(statement.rule in ("at_least", "at_most") for statement in one.statements)
+        assert min(one.repeats, QUICK_REPEATS) >= (4 if against_a_figure and not one.percent else 3), one.name
 
 
 def test_the_grid_is_as_large_as_the_papers() -> None:

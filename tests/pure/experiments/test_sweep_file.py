@@ -267,12 +267,12 @@ def test_what_learns_something_else_has_other_inputs(file: StackFile, store: Sto
 
 def test_quick_is_smaller_and_says_so(file: StackFile) -> None:
     small, stack, notes = quicker(Sweep(name="x", axes={"batch": [8]}, repeats=7), file)
-    assert (small.name, small.repeats, small.warm_ups) == ("x-quick", 2, 0)
+    assert (small.name, small.repeats, small.warm_ups) == ("x-quick", 4, 0)
     assert small.budget.hours is not None
     assert small.budget.hours * 3600 <= 60
     assert {one.limit for one in stack.spec.data.values()} == {1000}
     assert len(notes) == 3
-    assert notes[-1].startswith("2 repeats instead of 7, ")
+    assert notes[-1].startswith("4 repeats instead of 7, ")
     _, _, notes = quicker(Sweep(name="x", axes={"batch": [8]}, repeats=1), file)
     assert notes[-1].startswith("no warm-up")
 

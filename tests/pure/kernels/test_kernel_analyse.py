@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("pycparser")
 
-from laminar.kernels.analyse.bounds import proved_in_bounds
 from laminar.kernels.analyse.counted import counted, finite
 from laminar.kernels.analyse.facts import Facts
 from laminar.kernels.analyse.form import Form
 from laminar.kernels.analyse.granted import Granted
+from laminar.kernels.analyse.proofs import symbolic
 from laminar.kernels.analyse.values import Site
 from laminar.kernels.language.contract import contracted
 from laminar.kernels.language.kernel import read_kernel
@@ -52,7 +52,7 @@ def sites(facts: Facts, name: str) -> list[Site]:
 
 def proved(kernel: Kernel, *, said: bool = False) -> dict[str, bool]:
     """Whether all accesses of each array are."""
-    facts, ids = Facts.of(kernel), proved_in_bounds(kernel, said=said)
+    facts, ids = Facts.of(kernel), symbolic(Facts.of(kernel, said=said)).keys()
     return {one.name: all(id(site.node) in ids for site in sites(facts, one.name)) for one in kernel.objects}
 
 
@@ -150,9 +150,9 @@ def test_a_stride_of_the_window_is_proved_by_its_guard() -> None:
 
 def test_ids_are_of_the_kernel_that_was_given() -> None:
     kernel = contracted(read_kernel(MATMUL))
-    ids = proved_in_bounds(kernel, said=True)
+    ids = symbolic(Facts.of(kernel, said=True))
     stores = [one for one in statements(kernel.body) if isinstance(one, Store)]
-    assert {id(one) for one in stores} <= ids and len(ids) == 3
+    assert {id(one) for one in stores} <= ids.keys() and len(ids) == 3 + 1  # accesses and the loop
 
 
 def test_forms_are_in_terms_of_the_instance_counters_and_parameters() -> None:
@@ -240,5 +240,5 @@ def test_a_node_in_two_places_is_proved_in_both_or_not() -> None:
     kernel = body("if (i + 1 < n) y[i] = x[i + 1];")
     (guarded,) = [one for one in statements(kernel.body) if isinstance(one, Store)]
     twice = Kernel(kernel.name, kernel.text, kernel.parameters, (*kernel.body, guarded), kernel.variables, kernel.objects)
-    ids = proved_in_bounds(twice)
+    ids = symbolic(Facts.of(twice))
     assert id(guarded) in ids and isinstance(guarded.value, Load) and id(guarded.value) not in ids

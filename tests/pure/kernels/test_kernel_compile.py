@@ -162,6 +162,15 @@ def test_an_access_out_of_bounds_is_not_done(options: Options) -> None:
 
 
 @pytest.mark.parametrize("options", [SCALAR, BLOCKS])
+@pytest.mark.parametrize("test", ["x[i + 1] < 0 && k > n", "k < x[i + 1] && i < k && k > n", "i < n && x[i + 1] < 0 && k > n"])
+def test_a_condition_that_is_the_same_for_all_hides_no_failure_before_it(options: Options, test: str) -> None:
+    """It is looked at by a jump, but not before an access that C looks at first and that may be out of bounds."""
+    kernel = read_kernel(f"void kernel(int i, int n, int k, const float x[n], float y[n]) {{ if ({test}) y[i] = 1; }}")
+    with pytest.raises(LaminarError, match="L703"):
+        compiled(kernel, options).run([numbers(40), np.zeros(40, "float32")], [3], 40)
+
+
+@pytest.mark.parametrize("options", [SCALAR, BLOCKS])
 def test_more_instances_than_elements(options: Options) -> None:
     native = compiled(read_kernel(PRODUCT), options)
     given = [numbers(4, 3), numbers(3, 4), np.zeros((4, 4), "float32")]

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from laminar.core.errors import LaminarError
+from laminar.kernels.analyse.space import Space
 from laminar.kernels.arguments import DTYPES
 from laminar.kernels.compile.boxes import Plan
 from laminar.kernels.compile.build import built
 from laminar.kernels.compile.grid import Shape
 from laminar.kernels.compile.host import object_code
 from laminar.kernels.compile.native import Native
-from laminar.kernels.compile.space import Space
 from laminar.kernels.emulate.run import emulate
 from laminar.kernels.language.contract import contracted
 from laminar.kernels.language.kernel import read_kernel

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from laminar.kernels.analyse.space import Space
 from laminar.kernels.analyse.verdicts import verdicts
 from laminar.kernels.compile.body import DEEP
 from laminar.kernels.compile.host import host
 from laminar.kernels.compile.native import compiled, text_of
 from laminar.kernels.compile.plan import planned
-from laminar.kernels.compile.space import Space
 from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.rules import WIDEST, KernelError, excerpt
 from laminar.kernels.language.tree import At, Constant, Kernel

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pycparser")
 
+from laminar.kernels.analyse.replay import Replay
 from laminar.kernels.analyse.verdicts import Verdict, verdicts
 from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.rules import KernelError
@@ -98,6 +99,49 @@ def test_two_instances_that_meet_are_shown(lines: str, instances: tuple[int, int
 def test_what_depends_on_data_is_checked_as_it_runs(lines: str) -> None:
     found = answers(judged(lines, "int m, const float x[n], float y[n]"), "race")
     assert "run-time" in found and "witness" not in found
+
+
+PHASES = {
+    "LU": """if (i > k) { A[i][k] /= A[k][k]; for (int j = k + 1; j < v; j++) A[i][j] -= A[i][k] * A[k][j]; }
+        barrier();""",
+    "Gaussian elimination": """if (i > k) {
+            double f = A[i][k] / A[k][k];
+            for (int j = k; j < v; j++) A[i][j] -= f * A[k][j];
+            b[i] -= f * b[k];
+        }
+        barrier();""",
+    "a row for each, read by all in the next phase": """b[i] = A[k][i];
+        barrier();
+        for (int j = 0; j < v; j++) A[i][j] += b[j];
+        barrier();""",
+}
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_what_lies_in_other_phases_is_no_race(name: str) -> None:
+    """Loops within a phase do not hide that both are in the same round of the loop around."""
+    source = "#pragma laminar instances v\nvoid kernel(int i, int n, int v, inout double A[v][v], inout double b[v]) {\n"
+    source += f"    for (int k = 0; k < v; k++) {{\n        {PHASES[name]}\n    }}\n}}\n"
+    assert set(answers(verdicts(read_kernel(source)), "race")) == {"proved"}
+
+
+def test_rounds_that_go_on_without_the_barrier_are_not_told_apart() -> None:
+    lines = "for (int k = 0; k < 4; k++) { barrier(); if (m == k) continue; y[i + k] = i; barrier(); }"
+    assert "witness" not in answers(judged(lines, "int m, float y[n + 4]"), "race")
+    lines = "for (int k = 0; k < 4; k++) { y[i + k] = i; if (m == k) continue; barrier(); }"
+    assert set(answers(judged(lines, "int m, float y[n + 4]"), "race")) == {"witness"}
+
+
+def test_a_witness_that_the_emulator_does_not_see_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "y[0] = 1;"
+    assert "witness" in answers(judged(lines), "race")
+    monkeypatch.setattr(Replay, "meet", lambda *_: None)
+    assert answers(judged(lines), "race") == ["run-time"]
+
+
+def test_a_fault_that_is_never_reached_is_no_witness() -> None:
+    for lines in ("if (n < 0) y[i] = (float)(i / (1 - 1));", "if (n < 0) { while (true) y[i] += 1; }", "if (n < 0) y[n] = 1;"):
+        assert "witness" not in {one.verdict for one in judged(lines)}, lines
 
 
 def test_a_race_that_only_two_rounds_have_is_not_hidden_by_a_barrier() -> None:

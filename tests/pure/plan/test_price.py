@@ -10,7 +10,8 @@ import pytest
 
 from laminar.core.figures import more_than
 from laminar.grid.pricing.price import grid_price
-from laminar.parallel.sync.sent_bytes import of_step
+from laminar.parallel.sync.row_facts import RowFacts
+from laminar.parallel.sync.sent_bytes import of_rows, of_step
 from laminar.plan.correction import Correction
 from laminar.plan.explain import conclusion
 from laminar.plan.facts import Exchange, StagesCost
@@ -315,3 +316,21 @@ def test_between_machines_every_turn_waits_until_the_other_side_is_ready(kind: A
     apart = [Machine((Node("a", 1, 8 << 30), Node("b", 1, 8 << 30)), link=Link(1e9, latency)) for latency in (0.0, 1.0)]
     near, far = (Places(one, facts(), 2).exchange(Exchange(kind, "rows", size), (0, 1), "gloo") for one in apart)
     assert far - near == pytest.approx(ways)
+
+
+def test_batch_norms_are_waited_for_and_paid_for_unless_each_worker_has_its_own() -> None:
+    known = MadeUp(job_facts={"rows": RowFacts(channels=[16, 32], learned=[False, True])})
+    for on, link in ((machine(), "memory"), (far(2), "gloo")):
+        exact, own = (priced(Sync(workers=2, link=link, batch_norm=norm), known, on) for norm in ("exact", "worker"))  # type: ignore[arg-type]
+        plain = priced(Sync(workers=2, link=link), MadeUp(), on)  # type: ignore[arg-type]
+        assert exact.step_seconds > own.step_seconds == plain.step_seconds
+        assert exact.same_result and not own.same_result
+        rows = sum(of_rows(numbers, 2) for numbers in (33, 65, 64, 0)) if link == "gloo" else 0
+        assert exact.bytes_per_step - plain.bytes_per_step == rows and own.bytes_per_step == plain.bytes_per_step
+
+
+def test_sync_is_not_offered_for_a_model_whose_rows_depend_on_each_other() -> None:
+    known = MadeUp(job_facts={"rows": RowFacts(mixes="'head' (Contrast) gives others for a row when another row changes")})
+    refused = pricer(known).price(Sync(workers=2), 64)
+    assert isinstance(refused, Refused) and "the rows of a batch depend on each other: 'head' (Contrast)" in refused.why
+    assert not priced(Sync(workers=2, mixed_rows="worker"), known).same_result

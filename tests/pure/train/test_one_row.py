@@ -29,6 +29,12 @@ def test_one_row_among_workers() -> None:
     )
 
 
+def test_one_row_where_each_worker_takes_statistics_of_its_own() -> None:
+    how = Recipe(epochs=1, lr=0.1, batch=4, strategy=Sync(workers=4, batch_norm="worker"))
+    found = one_row(SAID, Rows(1, 4, 800), how, 4)
+    assert found is not None and found[1].startswith('batch = 8 in train, batch_norm = "exact" in strategy, workers = 2 or fewer')
+
+
 def test_one_row_of_a_short_last_batch() -> None:
     """Of 104 samples batches of 12 leave 8."""
     found = one_row(SAID, Rows(1, 5, 105), recipe(20), 4)

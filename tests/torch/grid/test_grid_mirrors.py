@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from laminar.core.errors import LaminarError
 from laminar.data.make_index import write_index
+from laminar.data.sources import index
 from laminar.data.spec import DataSpec, FragmentSpec, SampleSpec
 from laminar.grid.describe import version_of
 from laminar.train.on_grid import Grid
@@ -58,7 +60,7 @@ def test_each_node_draws_its_own_sample_of_fragments_and_fetches_no_more(mirror:
     images_asked(mischief)
     fetched, samples, changes = [], [], []
     for i, seed in enumerate((7, 7, 8)):
-        here, worker = node(tmp_path / str(i), described, version)
+        here, worker = node(tmp_path / str(i), described, version, allow_private=True)
         said = worker.do(task(described, version, steps=2, sample=seed))
         (data,) = worker._data.values()
         assert said["samples"] == 18 and np.bincount(data.train.y).tolist() == [PER_CLASS] * len(CLASSES)
@@ -68,3 +70,25 @@ def test_each_node_draws_its_own_sample_of_fragments_and_fetches_no_more(mirror:
     assert 0 < len(fetched[0]) < len(CLASSES) * IMAGES  # some images of a class, not all
     assert (samples[0] == samples[1]).all() and (changes[0] == changes[1]).all()  # whoever is given the same task does the same
     assert not (samples[0] == samples[2]).all() and not (changes[0] == changes[2]).all()
+
+
+def test_mirrors_in_the_owners_own_network_are_not_called_for_strangers(mirror: tuple[Mischief, str], tmp_path: Path) -> None:
+    """Also where the same index was fetched before by the owner himself: what only he could fetch is not for strangers."""
+    mischief, url = mirror
+    spec = DataSpec(
+        source=f"index:{url}/index.json",
+        grey=True,
+        fragment=FragmentSpec(size=8, overlap=0.5, rotate=90),
+        sample=SampleSpec(per_class=PER_CLASS, seed=1, sources=SOURCES),
+    )
+    made, described = job(tmp_path, Grid(local_steps=2), spec, batch=9)
+    version = version_of(made)
+    images_asked(mischief)
+    mischief.connections = 0
+    index._recent.clear()
+    here, worker = node(tmp_path / "n", described, version)
+    with pytest.raises(LaminarError, match=r"not a public one.*--allow-private") as caught:
+        worker.do(task(described, version, steps=2, sample=7))
+    assert caught.value.code == "L112" and mischief.connections == 0 and not here.answer_path(1).exists()
+    _, allowed = node(tmp_path / "n", described, version, allow_private=True)
+    assert allowed.do(task(described, version, steps=2, sample=7))["samples"] == 18 and mischief.connections > 0

@@ -64,13 +64,13 @@ def job(
     return made, describe(made, "run", spec, frozen or [])
 
 
-def node(tmp: Path, described: Described, version: bytes) -> tuple[Home, Worker]:
+def node(tmp: Path, described: Described, version: bytes, *, allow_private: bool = False) -> tuple[Home, Worker]:
     home = Home(tmp / "home")
     assert home.key
     for sha256, data in described.files.items():
         home.keep_file(sha256, data)
     home.keep_version("run", 0, version)
-    return home, Worker(home)
+    return home, Worker(home, allow_private=allow_private)
 
 
 def task(described: Described, version: bytes, *, steps: int, result: int = 1, sample: int | None = None) -> Task:

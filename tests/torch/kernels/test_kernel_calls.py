@@ -164,3 +164,23 @@ def test_a_kernel_is_found_beside_who_asks(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path / "net")
     assert laminar.kernel("leaky.c").text == LEAKY
     assert laminar.kernel(tmp_path / "net" / "leaky.c").text == LEAKY
+
+
+ASSUMED = """#pragma laminar assume 0 <= k && k < rows
+void kernel(int i, int n, int rows, int k, const float x[rows][n], out float y[n]) {
+    y[i] = 2 * x[k][i];
+}
+"""
+
+
+def test_what_a_kernel_assumes_is_checked_in_each_call_and_derived_with() -> None:
+    row, x = made(ASSUMED, "row.c"), torch.randn(3, 4, requires_grad=True)
+    for _ in range(2):  # a plan that is known, too
+        y = row(x, k=2)
+        torch.testing.assert_close(y, 2 * x[2])
+        with pytest.raises(LaminarError, match=r"row.c:1:1: the kernel assumes .* and here k = 3, rows = 3"):
+            row(x, k=3)
+    y.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [[0.0] * 4, [0.0] * 4, [2.0] * 4]
+    with pytest.raises(LaminarError, match="k = -1"):
+        row.operator()(x, 3, -1, None)

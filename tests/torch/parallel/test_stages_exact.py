@@ -403,3 +403,69 @@ def test_what_cannot_be_cut(tmp_path: Path) -> None:
     assert "microbatches = 12 or fewer" in refused(mlp(), x, Pipeline(stages=2, microbatches=13), tmp_path)
     assert "no branches side by side" in refused(mlp(), x, Branches(lanes=2), tmp_path)
     assert "at most 4 branches" in refused(Wide(), x, Branches(lanes=5), tmp_path)
+
+
+class OtherEnd(nn.Module):
+    """In evaluation, what comes last in training is left out; or something more comes."""
+
+    def __init__(self, *, longer: bool) -> None:
+        super().__init__()
+        self.inner, self.head, self.longer = nn.Linear(784, 24), nn.Linear(24, 10), longer
+        self.scale = nn.Parameter(torch.ones(10))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.head(torch.relu(self.inner(x.flatten(1))))
+        if self.training == self.longer:
+            return y
+        return torch.tanh(torch.sigmoid(torch.tanh(y) * 2) * 3)
+
+
+@pytest.mark.parametrize("cut", ["inner", "head"])
+@pytest.mark.parametrize("longer", [True, False])
+def test_outputs_are_made_in_the_same_lane_in_training_and_in_judging(tmp_path: Path, *, longer: bool, cut: str) -> None:
+    model, x = OtherEnd(longer=longer), images(ROWS)
+    job = a_job(model, x, torch.randint(0, 10, (ROWS,)), tmp_path)
+    prepared = prepare(job, Pipeline(stages=3, microbatches=2)) if cut == "inner" else prepare(job, Pipeline(cut=["head"], microbatches=2))
+    ends = [plan.stages[plan.last].lane for plan in (prepared.fit, prepared.test)]
+    assert ends[0] == ends[1]
+    check(model, x, Pipeline(stages=3, microbatches=2), tmp_path)
+
+
+class Picked(nn.Module):
+    """One number of each row, at a place that the row itself says; or a number for each row's place in the batch."""
+
+    def __init__(self, *, numbered: bool) -> None:
+        super().__init__()
+        self.inner, self.head, self.numbered = nn.Linear(784, 24), nn.Linear(24, 10), numbered
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.inner(x.flatten(1)))
+        places = torch.arange(x.shape[0])
+        y = y + (places[:, None] if self.numbered else y[places, y.argmax(1)][:, None]) * 1e-2
+        out: Tensor = self.head(y)
+        return out
+
+
+def test_counting_the_rows_does_not_mix_them(tmp_path: Path) -> None:
+    check(Picked(numbered=False), images(ROWS), Pipeline(stages=2, microbatches=3), tmp_path)
+
+
+def test_a_number_for_the_place_in_the_batch_mixes_them(tmp_path: Path) -> None:
+    with pytest.raises(LaminarError, match=r"mixes the rows of a batch \(aten.add.Tensor\)"):
+        check(Picked(numbered=True), images(ROWS), Pipeline(stages=2, microbatches=3), tmp_path)
+    check(Picked(numbered=True), images(ROWS), Pipeline(stages=2, microbatches=1), tmp_path)
+
+
+class Constant(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(10))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.bias.expand(x.shape[0], 10)
+
+
+def test_an_output_that_does_not_depend_on_samples_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LaminarError, match="does not depend on its samples") as raised:
+        check(Constant(), images(ROWS), Pipeline(stages=2, microbatches=1), tmp_path)
+    assert raised.value.code == "L012"

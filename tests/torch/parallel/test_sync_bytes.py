@@ -17,9 +17,12 @@ from torch import nn
 
 from laminar.parallel.sync.group_team import GroupTeam
 from laminar.parallel.sync.process_group import Group, serve_store
+from laminar.parallel.sync.row_facts import RowFacts
 from laminar.train.compression import AnyCompression
 from laminar.train.recipe import Recipe
 from laminar.train.strategies import Sync
+from tests.pure.plan.made_up import MadeUp
+from tests.pure.plan.test_price import far, priced
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux says what a socket has received")
 
@@ -100,3 +103,58 @@ def test_what_is_told_is_what_went_over_the_wire(shapes: dict[str, tuple[int, ..
 def recipe(compress: Any) -> Recipe:
     how: Any = compress if isinstance(compress, str) else msgspec.convert(compress, AnyCompression)
     return Recipe(epochs=1, lr=0.1, optimizer="sgd", strategy=Sync(workers=2, link="gloo", compress=how))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("batch_norm", ["exact", "worker"])
+def test_statistics_are_in_the_bytes_that_are_told_and_predicted(size: int, batch_norm: Any) -> None:
+    """Of a training step there and back: what the sockets received, what the step tells, and what a planner says beforehand."""
+    how = Sync(workers=size, link="gloo", batch_norm=batch_norm)
+    facts = RowFacts(channels=[4, 6], learned=[False, True], tracked=["0.running_mean", "0.running_var", "2.running_mean", "2.running_var"])
+    store, barrier = serve_store("127.0.0.1", None), threading.Barrier(size, timeout=60)
+    found: list[tuple[int, int]] = []
+    told: list[int] = []
+    errors: list[BaseException] = []
+
+    def member(rank: int) -> None:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 1))
+        group = Group("127.0.0.1", store.port, rank, size, bind="127.0.0.1", timeout=20)
+        team = GroupTeam(group, facts if batch_norm == "exact" else None)
+        optimizer = team.optimizer(recipe("none"), dict(model.named_parameters()))
+        for _ in range(2):
+            barrier.wait()
+            before = received() if not rank else {}
+            barrier.wait()
+            team.before_backward(last=True)
+            if team.pooled is not None:
+                team.pooled.among(range(size))
+            with contextlib.nullcontext() if team.pooled is None else team.pooled.together():
+                model(torch.randn(5 + rank, 4)).sum().backward()
+            made = optimizer.step(0.1)
+            barrier.wait()
+            if not rank:
+                assert optimizer.dense_bytes == made.sent
+                after = received()
+                found.append((made.sent, sum(after[name] - before[name] for name in before if name in after)))
+                told[:] = [p.nbytes for p in model.parameters()]
+            barrier.wait()
+            optimizer.zero_grad()
+
+    def one(rank: int) -> None:
+        try:
+            member(rank)
+        except BaseException as error:
+            errors.append(error)
+            barrier.abort()
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    if errors:
+        raise errors[0]
+    known = MadeUp(job_facts={"tensors": tuple(told), "rows": facts})
+    predicted = priced(how, known, far(size)).bytes_per_step
+    assert found == [(predicted, predicted)] * 2

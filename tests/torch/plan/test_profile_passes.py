@@ -225,3 +225,11 @@ def test_stages_are_those_of_the_executor(tmp_path: Path, how: Any) -> None:
     assert sum(stage.inputs + stage.weights for stage in stages.stages) == pytest.approx(cost.backward)
     assert sum(stage.trained for stage in stages.stages) >= cost.trained
     assert (16 // stages.batches, True, 1) in found.scales
+
+
+@pytest.mark.parametrize("name", ["cnn", "untraceable"])
+def test_what_workers_exchange_for_batch_norms_is_known_of_any_model(tmp_path: Path, name: str) -> None:
+    one = made(name, tmp_path / "run")
+    norms = [module.num_features for module in one.model.modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)]
+    rows = profile(one, tmp_path / "kept.sqlite").job().rows
+    assert rows.channels == norms and rows.learned == [True] * len(norms) and not rows.mixes

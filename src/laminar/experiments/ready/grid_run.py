@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ import tomlkit
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
 from laminar.experiments.heard import events_of, hear
+from laminar.grid.node.token_given import VARIABLE
 from laminar.stack.project import STORE
 from laminar.stack.read import FILE
 from laminar.store.remote import Remote, fetch
@@ -65,15 +67,16 @@ def end(started: list[Process]) -> None:
 
 
 @contextlib.contextmanager
-def grid_of(folder: Path, nodes: int) -> Iterator[None]:
-    """So many nodes, in the grid that is served from `folder`."""
+def grid_of(folder: Path, nodes: int, *words: str) -> Iterator[None]:
+    """So many nodes, in the grid that is served from `folder`. `words`: more that their owners say."""
     silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with serving("grid", "serve", "--port", "0", "--json", cwd=folder) as told:
         joined: list[Process] = []
         try:
             for i in range(nodes):
-                how = ["--token", told["token"], "--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%"]
-                joined.append(subprocess.Popen(laminar("grid", "join", told["url"], *how), cwd=folder, **silent))
+                how = ["--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%", *words]
+                environment = {**os.environ, VARIABLE: told["token"]}
+                joined.append(subprocess.Popen(laminar("grid", "join", told["url"], *how), cwd=folder, env=environment, **silent))
             yield
         finally:
             end(joined)
@@ -94,9 +97,9 @@ def train_on(folder: Path, layer: str, began: Callable[[Process], None] = lambda
     return {"metrics": built["metrics"], "seconds": seconds, "run": json.loads(status.stdout)["runs"][-1], "key": built["key"]}
 
 
-def train(folder: Path, layer: str, nodes: int) -> dict[str, Any]:
+def train(folder: Path, layer: str, nodes: int, *words: str) -> dict[str, Any]:
     """On a grid that is there for this training alone."""
-    with grid_of(folder, nodes):
+    with grid_of(folder, nodes, *words):
         return train_on(folder, layer)
 
 

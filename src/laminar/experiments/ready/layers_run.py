@@ -20,7 +20,19 @@ from laminar.experiments import files
 from laminar.experiments.heard import plain_error
 from laminar.experiments.order import Next, standing
 from laminar.experiments.ready.form import Ask, Ready, own_wishes
-from laminar.experiments.ready.layers import ALL, CHANGED, CLASSIC, HEADS, MODELS, PARTS, SHORT, WARM_SAMPLES, WAYS, stack_text
+from laminar.experiments.ready.layers import (
+    ALL,
+    CHANGED,
+    CLASSIC,
+    HEADS,
+    MENDED_FIRST,
+    MODELS,
+    PARTS,
+    SHORT,
+    WARM_SAMPLES,
+    WAYS,
+    stack_text,
+)
 from laminar.experiments.record import Axis, Description, Trial, Variant
 from laminar.experiments.run import run as run_trials
 from laminar.experiments.spec import Budget, Sweep
@@ -39,6 +51,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 def describe(ready: Ready, ask: Ask, place: Place, machine: dict[str, Any], now: float) -> Description:
     variants = tuple(variant_of(one.settings, one.label) for one in ready.choices)
+    benchmark = variants[0].id
+    if ask.quick:
+        variants = tuple(sorted(variants, key=lambda variant: MENDED_FIRST.index(variant.label)))
     texts = [stack_text(way, ask, workers=place.workers, hidden=hidden, seed=0) for way in WAYS for hidden in HEADS.values()]
     asked = digest.of_json({"stacks": texts, "models": MODELS, "on": place.on})
     quick = (f"a quick look: {SHORT}, {QUICK_SECONDS:.0f} seconds at most",) if ask.quick else ()
@@ -50,7 +65,7 @@ def describe(ready: Ready, ask: Ask, place: Place, machine: dict[str, Any], now:
         layer="digits",
         axes=(Axis(name="part", values=tuple(one.settings["part"] for one in ready.choices)),),
         variants=variants,
-        benchmark=variants[0].id,
+        benchmark=benchmark,
         measures=ready.measures,
         repeats=ask.repeats or ready.repeats,
         warm_up=1,

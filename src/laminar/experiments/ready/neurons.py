@@ -19,6 +19,7 @@ def ready(ask: Ask) -> Ready:
         statements=(
             below("A wider network has a lower loss.", "loss", "512 neurons", "32 neurons"),
             above("A wider network is more accurate.", "accuracy", "512 neurons", "32 neurons"),
+            above("Past 128 neurons the loss gains nothing: 512 have 95 % of it or more.", "loss", "512 neurons", "128 neurons", 95.0),
             above("512 neurons take more than four times as long as 32.", "seconds", "512 neurons", "32 neurons", 400.0),
             above("128 neurons take more than half as long again as 32.", "seconds", "128 neurons", "32 neurons", 150.0),
         ),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol, final
 
 from laminar.grid.daemons.accounting import keeps_back
-from laminar.grid.daemons.rounds import act, drop, wind_up
+from laminar.grid.daemons.rounds import act, drop, give_time, wind_up
 from laminar.grid.db import runs, tasks, uploads, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.db.runs import Run
@@ -63,6 +63,7 @@ class Assimilator:
             return False
         tasks.load_answers(tx, ids)
         machine, sequence, stepped = runs.aggregator(tx, run), run.sequence, False
+        give_time(tx, run, machine, now)
         for result in ids:
             row = tasks.result(tx, result)
             task = tasks.task(tx, row.task)
@@ -96,6 +97,7 @@ class Assimilator:
         machine = runs.aggregator(tx, run)
         if not anyway and (machine.wakes is None or machine.wakes > now):
             return False
+        give_time(tx, run, machine, now)
         act(tx, run, machine.on(Tick(now)), now, self.learn)
         runs.keep_aggregator(tx, id, machine, sequence=run.sequence)
         if machine.version >= run.settings.rounds:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from laminar.grid.daemons.accounting import put_back
-from laminar.grid.db import runs, tasks
+from laminar.grid.db import nodes, runs, tasks
 from laminar.grid.db.book import Tx
 from laminar.grid.db.moves import end_task, move, move_all
 from laminar.grid.db.runs import Run
 from laminar.grid.states import ResultState, TaskState
+from laminar.parallel.aggregate.aggregator import Aggregator
 from laminar.parallel.aggregate.messages import Action, Apply, CloseRound, Drop, OpenRound
 
+ABOUT: Final = 4096  # nodes that are looked at
 Learn = Callable[[Tx, Run, Apply, float], None]
 
 
@@ -38,6 +42,17 @@ def act(tx: Tx, run: Run, actions: Sequence[Action], now: float, learn: Learn) -
             case _:
                 pass
     return stepped
+
+
+def give_time(tx: Tx, run: Run, machine: Aggregator, now: float) -> None:
+    """Its time is up, as the rules say. They count work: data is given the time beside it that it takes on the lines of nodes that are at
+    work for the run, as they measured it; as long as a quorum of them needs, so a few who say to be slow hold up nobody."""
+    if machine.wakes is None or machine.wakes > now:
+        return
+    traffic = run.settings.traffic
+    seconds = sorted(traffic.seconds(up=up, down=down) for up, down in nodes.lines_of(tx, run.id, ABOUT))
+    if seconds:
+        machine.grant(seconds[math.ceil(run.settings.grid.quorum * len(seconds)) - 1])
 
 
 def wind_up(tx: Tx, run: Run, id: int, why: str, now: float, *, wait: bool) -> None:

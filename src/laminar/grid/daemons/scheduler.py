@@ -19,12 +19,14 @@ from laminar.grid.db.book import Tx
 from laminar.grid.db.nodes import Node
 from laminar.grid.db.runs import Run
 from laminar.grid.db.tasks import Waiting
+from laminar.grid.settings import Traffic
 from laminar.grid.trust.reputation import must_check
 from laminar.grid.wire.messages import DIGITS, Ask, Task, Version
 
 MOST: Final = 64  # tasks that a node may have at once
 SHORTEST: Final = 60.0  # seconds of a lease
 SLACK: Final = 20.0  # times as long as the node should need
+LINE_SLACK: Final = 2.0  # times as long as its line should need for the data
 SELDOM: Final = 0.05  # share of the time in which a node works, below which it gets no longer a lease
 GROWTH: Final = 4  # times the planned steps of a task, that a fast node gets at most: further away, answers fit together less and less
 CHECKERS: Final = 3  # nodes that are asked, on average, to check an answer
@@ -46,6 +48,7 @@ class Scheduler:
         self.feeder, self._dice, self.bytes_a_day = feeder, dice or random.SystemRandom(), bytes_a_day
         self._secret = self._dice.getrandbits(63)
         self._about: dict[tuple[int, int], Version] = {}  # of versions
+        self._traffic: dict[int, Traffic] = {}  # of the tasks of a run
         self._owners: dict[int, int | None] = {}
         self._needs: dict[int, dict[str, str]] = {}  # kernels that the tasks of a run need
         # by owner, and kernels: until when it holds, and how many nodes with these are active, beside the owner's
@@ -54,6 +57,7 @@ class Scheduler:
     def forget(self) -> None:
         """A transaction was undone: what was read or taken in it may never have been."""
         self._about.clear()
+        self._traffic.clear()
         self._needs.clear()
         self.feeder.changed()
 
@@ -89,8 +93,12 @@ class Scheduler:
             if run is None or run.state != "open":
                 continue
             open_runs[run.id] = run
-            steps = self._steps(tx, run, node, one)
-            lease = self._lease(run, node, steps, ask.available)
+            traffic = self._traffic.get(run.id)
+            if traffic is None:
+                traffic = self._traffic[run.id] = run.settings.traffic
+            line = traffic.seconds(up=ask.up or node.up, down=ask.down or node.down)
+            steps = self._steps(tx, run, node, one, line)
+            lease = self._lease(run, node, steps, ask.available, line)
             if not tasks.give(tx, one.result, node.id, now=now, lease=lease):
                 continue  # somebody else has it
             row = tasks.task(tx, one.task)
@@ -99,7 +107,7 @@ class Scheduler:
             if one.fresh or (not one.check and row.needs < 2):  # whoever had it before may have been believed; this one need not be
                 self._decide_check(tx, run, node, one, now)
             found.append(self._task(tx, run, one, lease))
-        nodes.seen(tx, node.id, now, speed=ask.speed, available=ask.available, sent=len(found))
+        self._seen(tx, node, ask, now, sent=len(found))
         if found:
             return Given(tuple(found))
         if missing and room > 0:
@@ -130,8 +138,12 @@ class Scheduler:
             why = f"its budget of {self.bytes_a_day} bytes a day is used up"
         if not why:
             return None
-        nodes.seen(tx, node.id, now, speed=ask.speed, available=ask.available)
+        self._seen(tx, node, ask, now)
         return Given((), why, 60.0 if ask.want else 0.0)
+
+    @staticmethod
+    def _seen(tx: Tx, node: Node, ask: Ask, now: float, sent: int = 0) -> None:
+        nodes.seen(tx, node.id, now, speed=ask.speed, available=ask.available, up=ask.up, down=ask.down, sent=sent)
 
     def _owner(self, tx: Tx, token: int) -> int | None:
         """The token, if it is somebody's own."""
@@ -174,26 +186,30 @@ class Scheduler:
         self.feeder.changed()
 
     @staticmethod
-    def _steps(tx: Tx, run: Run, node: Node, one: Waiting) -> int:
+    def _steps(tx: Tx, run: Run, node: Node, one: Waiting, line: float) -> int:
         """A task is as large as its first node is fast; whoever does it again does as much. If it is not said how long a task should take,
-        a slow node gets what it can do while its round, or its lease, lasts, with as much time again for everything else."""
+        a slow node gets what it can do while its round, or its lease, lasts, with as much time again for everything else: more where its
+        data is on the `line` for longer."""
         row, settings = tasks.task(tx, one.task), run.settings
         if not one.fresh or node.speed <= 0:
             return int(row.steps)
         how, most = settings.grid, int(row.steps)
-        seconds = min(how.deadline, how.lease) / 2 if how.task_seconds is None else how.task_seconds
+        lasts = min(how.deadline, how.lease)
+        seconds = max(min(lasts / 2, lasts - line), lasts / 10) if how.task_seconds is None else how.task_seconds
         if how.task_seconds is not None and not settings.gradients:
             most = GROWTH * most if settings.local else min(GROWTH * most, settings.batches - row.first)  # to the end of the epoch
         return max(1, min(int(node.speed * seconds / settings.recipe.batch), most))
 
     @staticmethod
-    def _lease(run: Run, node: Node, steps: int, available: float) -> float:
-        """A node that rests half of the time has twice as long."""
+    def _lease(run: Run, node: Node, steps: int, available: float, line: float) -> float:
+        """For the work and for the data on the line. A node that rests half of the time has twice as long. What the run says is for the
+        work: data has as much again at most."""
         how = run.settings.grid
+        most = how.lease + min(LINE_SLACK * line, how.lease)
         if node.speed <= 0:
-            return how.lease
+            return most
         seconds = steps * run.settings.recipe.batch / node.speed
-        return min(how.lease, max(SHORTEST, SLACK * seconds) / max(available, SELDOM))
+        return min(most, (max(SHORTEST, SLACK * seconds) + LINE_SLACK * line) / max(available, SELDOM))
 
     def _task(self, tx: Tx, run: Run, one: Waiting, lease: float) -> Task:
         row = tasks.task(tx, one.task)

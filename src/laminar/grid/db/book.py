@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, final
 
-from sqlalchemy import Connection, create_engine, event, insert, select
+from sqlalchemy import Connection, create_engine, event, insert, select, update
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
 from laminar.core.errors import LaminarError
 from laminar.grid.db import schema
+from laminar.grid.db.only_server import OnlyServer
 from laminar.grid.db.runs import flush_counts
 from laminar.grid.db.tx import Hook, Tx
 
@@ -47,6 +48,7 @@ class Book:
         self.engine = engine
         self._connection: Connection | None = None  # kept: taking one out of a pool costs as much as a statement
         self.rolled_back: list[Callable[[], None]] = []  # who remembers something of what was written forgets it
+        self.only: OnlyServer | None = None  # where it is a server's: no other server has the database
         self.hook: Hook | None = None  # called with every statement before it is executed: a test may raise there
 
     @classmethod
@@ -85,6 +87,11 @@ class Book:
                 found = connection.execute(select(schema.meta.c.value).where(schema.meta.c.key == "format")).scalar()
                 if found is None:
                     connection.execute(insert(schema.meta).values(key="format", value=str(schema.FORMAT)))
+                elif found in schema.ADDED:
+                    for statement in schema.ADDED[found]:
+                        connection.exec_driver_sql(statement)
+                    connection.execute(update(schema.meta).where(schema.meta.c.key == "format").values(value=str(schema.FORMAT)))
+                    found = str(schema.FORMAT)
         except DBAPIError as error:
             raise LaminarError(
                 "L505",
@@ -99,6 +106,12 @@ class Book:
             )
         return book
 
+    def serve(self, on_loss: Callable[[LaminarError], None]) -> None:
+        """L506 where another server has this database. Held until it is closed, or the process ends; `on_loss` where it is lost before."""
+        self.only = OnlyServer(self.engine, on_loss)
+        with self.transaction():
+            pass
+
     @property
     def postgres(self) -> bool:
         return self.engine.dialect.name == "postgresql"
@@ -111,7 +124,7 @@ class Book:
         durable makes it so, too.
         """
         if self._connection is None or self._connection.closed:
-            self._connection = self.engine.connect()
+            self._connection = self._connected()
         try:
             if not self.postgres:
                 _flush(self._connection, durable)
@@ -129,10 +142,22 @@ class Book:
                 undo()
             raise
 
+    def _connected(self) -> Connection:
+        connection = self.engine.connect()
+        try:
+            if self.only is not None:
+                self.only.on(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
         self.engine.dispose()
+        if self.only is not None:
+            self.only.let_go()
 
     def _before(self, connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:  # noqa: ARG002
         if self.hook is not None:

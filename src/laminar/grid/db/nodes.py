@@ -10,12 +10,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, literal_column, select, update
 
 from laminar.grid.db.prepared import Prepared
-from laminar.grid.db.schema import nodes, results, tokens
+from laminar.grid.db.schema import IN_PROGRESS, nodes, results, tokens
 from laminar.grid.db.tx import Tx
-from laminar.grid.wire.messages import Facts
+from laminar.grid.wire.messages import ADMITTED, Facts
 from laminar.grid.wire.signing import node_id
 
 FIRST_QUOTA: Final = 64
@@ -36,6 +36,8 @@ class Node:
     banned: str | None
     trusted: bool
     speed: float
+    up: float
+    down: float
     streak: int
     quota: int
     sent_today: int
@@ -64,6 +66,8 @@ def _node(row: Any, now: float) -> Node:
         row.banned,
         row.trusted,
         row.speed,
+        row.up,
+        row.down,
         row.streak,
         row.quota,
         row.sent_today if today else 0,
@@ -122,8 +126,8 @@ def enrol(tx: Tx, key: str, token: int, facts: Facts, now: float, *, trusted: bo
     return id
 
 
-def seen(tx: Tx, id: str, now: float, *, speed: float, available: float, sent: int = 0) -> None:
-    """It has asked, and was given so many tasks."""
+def seen(tx: Tx, id: str, now: float, *, speed: float, available: float, up: float = 0.0, down: float = 0.0, sent: int = 0) -> None:
+    """It has asked, and was given so many tasks. 0: a rate that is not known is that from before."""
     sheet = tx.sheets.nodes
     row, day = sheet.get(tx, id), int(now // DAY)
     if row is None:
@@ -134,10 +138,19 @@ def seen(tx: Tx, id: str, now: float, *, speed: float, available: float, sent: i
         seen=now,
         available=available,
         speed=float(speed) if speed > 0 else row.speed,
+        up=float(up) if up > 0 else row.up,
+        down=float(down) if down > 0 else row.down,
         sent_today=(row.sent_today if same else 0) + sent,
         bytes_today=row.bytes_today if same else 0,
         day=day,
     )
+
+
+def lines_of(tx: Tx, run: int, most: int) -> list[tuple[float, float]]:
+    """Up and down, of the nodes that are at tasks of a run."""
+    query = select(nodes.c.up, nodes.c.down).join(results, results.c.node == nodes.c.id)
+    at_work = query.where(literal_column(f"results.{IN_PROGRESS}"), results.c.run == run)
+    return [(float(row.up), float(row.down)) for row in tx.execute(at_work.limit(most))]
 
 
 def moved_bytes(tx: Tx, id: str, now: float, *, down: int = 0, up: int = 0) -> None:
@@ -259,9 +272,14 @@ def use_token(tx: Tx, secret: str, now: float, *, known: bool) -> tuple[int | No
         return None, "expired"
     if not known and row.uses is not None:
         if row.uses < 1:
-            return None, "used up"
+            return None, f"used up: it has let in its nodes (for more: laminar grid token --id {row.id} --uses {ADMITTED})"
         tx.execute(update(tokens).where(tokens.c.id == row.id).values(uses=row.uses - 1))
     return int(row.id), ""
+
+
+def admit(tx: Tx, id: int, uses: int) -> bool:
+    """So many nodes more may come with the token. False where there is none that is good."""
+    return bool(tx.execute(update(tokens).where(tokens.c.id == id, tokens.c.revoked.is_(False)).values(uses=uses)).rowcount)
 
 
 def revoke_token(tx: Tx, id: int) -> int | None:

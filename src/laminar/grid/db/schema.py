@@ -1,4 +1,5 @@
-"""Schema: the tables of a grid. `FORMAT` changes with them, and an older database is refused with what to do."""
+"""Schema: the tables of a grid. `FORMAT` changes with them. An older database gets what `ADDED` says, or is refused with what to
+do."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 3
+FORMAT: Final = 4
+ADDED: Final = {
+    "3": ("ALTER TABLE nodes ADD COLUMN up FLOAT NOT NULL DEFAULT 0", "ALTER TABLE nodes ADD COLUMN down FLOAT NOT NULL DEFAULT 0")
+}
 # Conditions of indexes: most results are over and done with, and need be in none of them. Statements say them in the same words.
 UNSENT: Final = "state = 'unsent'"
 IN_PROGRESS: Final = "state = 'in progress'"
@@ -76,6 +80,8 @@ nodes = Table(
     Column("bytes_down", BigInteger, nullable=False, default=0),
     Column("bytes_up", BigInteger, nullable=False, default=0),
     Column("credit", Float, nullable=False, default=0.0),  # samples of valid answers
+    Column("up", Float, nullable=False, default=0.0, server_default="0"),  # bytes a second of its line; 0: not known
+    Column("down", Float, nullable=False, default=0.0, server_default="0"),
     Index("nodes_by_token", "token"),
     postgresql_with={"fillfactor": 60},  # room for a changed row beside the old one: then no index is touched
 )

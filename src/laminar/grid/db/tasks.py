@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -141,6 +141,17 @@ def give(tx: Tx, result: int, node: str, *, now: float, lease: float) -> bool:
     if node in here.held:
         here.held[node].append(here.results.rows[result])
     return True
+
+
+def prolong(tx: Tx, leases: Mapping[int, float]) -> None:
+    """Results in progress, until when each. What another process has just now is left to it: the node is locked already, and results are to
+    be locked before nodes."""
+    sheet = tx.sheets.results
+    sheet.load(tx, list(leases), skip=True)
+    for id, lease in leases.items():
+        row = sheet.rows[id]
+        if row is not None and row.state == S.IN_PROGRESS.value:
+            sheet.change(row, lease=lease)
 
 
 # Looking

@@ -1,10 +1,11 @@
 """Node: a desktop that lends its idle time. Two processes: one that talks to the server and minds its owner (no torch), one that computes.
 
 Read in this order: home.py (what a node keeps on its disk), client.py (signed requests) over line.py (a connection), limits.py (what the
-owner allows; pure) with machine.py (what the machine is doing), idle.py and idle_ways.py (is somebody there?), habits.py (how much it may
-work), keeper.py (the loop) with supplies.py (what a task needs), too_large.py (what does not fit), sent.py (answers that may have
-to be put back), tidy.py (what goes from the disk) and computer.py (the other process); there, worker_process.py, worker.py and trainer.py
-(the work) with halfway.py (what a reboot must not cost), memory_limit.py, and sources.py (data that a server may ask for); kernels.py
-(kernels that the owner has put there); at_login.py (starting it again).
+owner allows; pure) with owner_words.py (as it was said) and token_given.py, machine.py (what the machine is doing), idle.py and
+idle_ways.py (is somebody there?), habits.py (how much it may work), keeper.py (the loop) with supplies.py (what a task needs),
+too_large.py (what does not fit), sent.py (answers that may have to be put back), tidy.py (what goes from the disk) and computer.py (the
+other process); there, worker_process.py, worker.py and trainer.py (the work) with halfway.py (what a reboot must not cost),
+memory_limit.py, and sources.py (data that a server may ask for); kernels.py (kernels that the owner has put there); at_login.py (starting
+it again).
 A node runs no code of the server: it gets a graph of tensor operators, numbers, names of public data, and digests of kernels that it has.
 """

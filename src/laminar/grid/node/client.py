@@ -19,7 +19,11 @@ from laminar.grid.node.line import Broken, Line, Reply
 from laminar.grid.wire import signing
 from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Enrolled, Facts, Problem, Received, Verdict, Work
 
-PIECE: Final = 4 << 20  # bytes of an upload
+PIECE: Final = 4 << 20  # bytes of an upload, at most
+SMALLEST: Final = 256 << 10  # and at least
+PIECE_SECONDS: Final = 10.0  # that a piece should take
+QUICK: Final = 2.0  # seconds that an answer may take to be sent together with a request for work, which hides how long it took
+MEASURED: Final = 64 << 10  # bytes by which a line can be measured
 TIMEOUT: Final = 30.0
 MESSAGE: Final = 16 << 20  # bytes that a reply may have
 FILE: Final = 4 << 30
@@ -53,11 +57,15 @@ class Client:
         self.node = signing.node_id(key.public)
         self._checker = signing.Checker()
         self._off = 0.0  # seconds that our clock is behind the server's
+        self.up = self.down = 0.0  # bytes a second of the line, as measured last; 0: not known
+        self._largest = PIECE  # of a piece, after those that did not come through
         self.after = memoryview(b"")  # what came after the last message: bytes of versions (Packed)
         try:
             self._line = Line(self.url, ca=ca)
         except ValueError as error:
-            raise LaminarError("L501", f"{url} cannot be used: {error}", hint="laminar grid join http://HOST:8787 --token TOKEN") from error
+            raise LaminarError(
+                "L501", f"{url} cannot be used: {error}", hint="laminar grid join http://HOST:8787 --token-file FILE"
+            ) from error
         except OSError as error:
             raise LaminarError(
                 "L501",
@@ -94,32 +102,53 @@ class Client:
         return self._send("GET", path, signed=False, most=size + size // 64 + ROOM).body
 
     def answer(self, result: int, data: bytes, asked: Ask | None = None) -> Verdict:
-        """In pieces where it is large; what the server has already is not sent again. `asked`: what to do next is in the reply, if it is
-        not too large for that."""
-        if len(data) <= PIECE:
+        """In pieces where it is large for the line; what the server has already is not sent again. `asked`: what to do next is in the
+        reply, if it is not too large for that."""
+        if len(data) <= self._piece():
             if len(data) > LARGE and not self._line.is_open:
                 self._ask("GET", f"/v1/results/{result}", type=Received)  # with which it knows who calls
-            if asked is None:
-                return self._ask("PUT", f"/v1/results/{result}", data, type=Verdict)
+            if asked is None or (len(data) > MEASURED and len(data) > QUICK * self.up):
+                return self._read(self._put(f"/v1/results/{result}", data), Verdict)
             text = msgspec.json.encode(asked)
             path, timeout = f"/v1/results/{result}?ask={len(text)}", TIMEOUT + asked.wait
-            return self._read(self._send("PUT", path, text, data, timeout=timeout), Verdict)
+            reply = self._send("PUT", path, text, data, timeout=timeout)
+            if reply.sending > QUICK + asked.wait:
+                self.up = 0.0  # it is not as fast any more: measure it anew
+            return self._read(reply, Verdict)
         there = self._ask("GET", f"/v1/results/{result}", type=Received)
         at = there.size if there.sha256 == hashlib.sha256(data[: there.size]).hexdigest() else 0
         while True:
-            piece = data[at : at + PIECE] or data[-1:]
+            piece = data[at : at + self._piece()] or data[-1:]
             at = min(at, len(data) - 1)
-            reply = self._send("PUT", f"/v1/results/{result}?at={at}&size={len(data)}", piece)
+            reply = self._put(f"/v1/results/{result}?at={at}&size={len(data)}", piece)
             if reply.status != 202:
                 return self._read(reply, Verdict)
             at = self._read(reply, Received).size
+
+    def _piece(self) -> int:
+        """Bytes that are sent at once: what the line takes in some seconds."""
+        fits = self._largest if not self.up else min(self._largest, int(self.up * PIECE_SECONDS))
+        return min(PIECE, max(SMALLEST, fits))
+
+    def _put(self, path: str, data: bytes) -> Reply:
+        """Bytes of an answer; the next piece is smaller if they do not come through, and the line is measured if they do."""
+        try:
+            reply = self._send("PUT", path, data)
+        except Unreachable:
+            self._largest, self.up = max(SMALLEST, min(self._largest, len(data)) // 2), 0.0
+            raise
+        if len(data) >= MEASURED and reply.sending > 0:
+            self._largest, self.up = min(PIECE, 2 * self._largest), len(data) / reply.sending
+        return reply
 
     def custody(self, run: str, data: bytes | None = None) -> bytes | None:
         """Leave what is kept back with the server, in pieces where it is large; or get it again."""
         path = f"/v1/runs/{_quoted(run)}/custody"
         if data is not None:
-            for at in range(0, len(data), PIECE):
-                self._send("PUT", path if len(data) <= PIECE else f"{path}?at={at}&size={len(data)}", data[at : at + PIECE])
+            at, size = 0, self._piece()
+            while at < len(data):
+                self._put(path if len(data) <= size else f"{path}?at={at}&size={len(data)}", data[at : at + size])
+                at += size
             return None
         try:
             return self._send("GET", path, most=FILE).body
@@ -156,6 +185,8 @@ class Client:
         if signed or reply.status >= 400:
             reply = self._checked(reply, method, path, nonce)
         if reply.status < 300:
+            if len(reply.body) >= MEASURED and reply.receiving > 0:
+                self.down = len(reply.body) / reply.receiving
             return reply
         try:
             problem = msgspec.json.decode(reply.body, type=Problem)

@@ -15,7 +15,7 @@ import msgspec
 import psutil
 
 from laminar.core import interrupts
-from laminar.grid.node.limits import Limits
+from laminar.grid.node.limits import PRIVATE, PUBLIC, Limits
 from laminar.grid.node.memory_limit import CODE, held, too_much
 
 NEW_GROUP: Final = 0x200  # CREATE_NEW_PROCESS_GROUP of Windows
@@ -47,7 +47,8 @@ class Computer:
         threads = max(1, int(cores * self._limits.cpu))
         share = min(1.0, cores * self._limits.cpu / threads)
         words = [sys.executable, "-m", "laminar.grid.node.worker_process", str(self._home), str(threads), str(share)]
-        words += [str(self._limits.memory or 0), *([str(self._kernels)] if self._kernels is not None else [])]
+        words += [str(self._limits.memory or 0), PRIVATE if self._limits.private else PUBLIC]
+        words += [str(self._kernels)] if self._kernels is not None else []
         self._ended = None
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
         self._lines = queue.SimpleQueue()

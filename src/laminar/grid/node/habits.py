@@ -1,5 +1,5 @@
-"""Habits: which share of the time the owner lets the node work, and how fast it is. They outlive the process, for a node that starts at
-login begins every day; and days fade, so that what the owner did last month says little.
+"""Habits: which share of the time the owner lets the node work, how fast it is, and how fast its line. They outlive the process, for a node
+that starts at login begins every day; and days fade, so that what the owner did last month says little.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     rested: float = 0.0
     at: float = 0.0  # seconds since 1970
     speed: float = 0.0  # samples a second; 0: not known
+    up: float = 0.0  # bytes a second of the line to the server; 0: not known
+    down: float = 0.0
     cpu: float = 1.0  # the share of the processors that it was measured with
 
 
@@ -34,6 +36,7 @@ class Habits:
         self._worked, self._rested, self._at = (max(0.0, value) for value in (kept.worked, kept.rested, kept.at))
         self._cpu = cpu
         self.speed = max(0.0, kept.speed) if kept.cpu == cpu else 0.0
+        self.up, self.down = max(0.0, kept.up), max(0.0, kept.down)
 
     def spent(self, seconds: float, *, resting: bool, now: float) -> None:
         """So many, just now. A clock that was put back fades nothing."""
@@ -53,7 +56,7 @@ class Habits:
         self.speed = (1 - NEW) * self.speed + NEW * speed if self.speed else speed
 
     def kept(self) -> Kept:
-        return Kept(worked=self._worked, rested=self._rested, at=self._at, speed=self.speed, cpu=self._cpu)
+        return Kept(worked=self._worked, rested=self._rested, at=self._at, speed=self.speed, up=self.up, down=self.down, cpu=self._cpu)
 
 
 def read(path: Path) -> Kept:

@@ -9,6 +9,7 @@ answers/<result>        the answers to both
 halfway/<result>        how far a task is that takes long (halfway.py)
 residuals/<run>         what compression has kept back; <run>.offered while it is handed in (tidy.py)
 data/                   caches of the data sets
+limits.json             what its owner said about it when it joined (owner_words.py)
 habits.json             which share of the time it may work, and how fast it is (habits.py)
 paused                  is there while the owner wants no work to be done
 """

@@ -10,10 +10,11 @@ from typing import Final
 from laminar.core.errors import LaminarError
 from laminar.grid.node.client import Client, Refusal, Unreachable
 from laminar.grid.node.home import Home, Server
+from laminar.grid.node.token_given import WAYS, token_asked
 from laminar.grid.wire.messages import Enrolled, Facts
 from laminar.grid.wire.signing import fingerprint
 
-_TOKEN: Final = "ask whoever runs the grid for a new token: laminar grid token --for NAME"
+_TOKEN: Final = "ask whoever runs the grid for a token that lets this node in: laminar grid token --for NAME"
 HELP: Final = {  # by the name of the refusal
     "version": "pip install the release of laminar-train that the server has",
     "token": _TOKEN,
@@ -27,7 +28,7 @@ def join(home: Home, url: str | None, token: str | None, key: str | None, told: 
     """A client of the server that the node belongs to, after a word with it where that is new."""
     known = home.server()
     if url is None and known is None:
-        raise LaminarError("L503", f"{home.root} has joined no grid yet", hint="laminar grid join URL --token TOKEN")
+        raise LaminarError("L503", f"{home.root} has joined no grid yet", hint="laminar grid join URL --token-file FILE")
     authority = ca or (home.root / "ca.pem" if (home.root / "ca.pem").exists() else None)
     if known is not None and (url is None or url.rstrip("/") == known.url) and token is None and key in (None, known.key):
         return Client(known.url, home.key, pinned=known.key, ca=str(authority) if authority else None)
@@ -55,8 +56,9 @@ def _enrol(client: Client, known: Server | None, token: str | None, key: str | N
                 f"the server at {client.url} has the key {_shown(told)}, and {_shown(pinned)} was expected",
                 hint="ask whoever runs the grid; if its key has really changed, join with the new --key",
             )
+        token = token or token_asked(client.url)
         if token is None:
-            raise LaminarError("L503", f"a node needs a token to join {client.url}", hint="laminar grid join URL --token TOKEN")
+            raise LaminarError("L503", f"a node needs a token to join {client.url}", hint=WAYS)
         client.pinned = pinned
         enrolled = client.enrol(token, facts)
     except Unreachable as error:
@@ -73,9 +75,10 @@ def _help(url: str, error: Unreachable) -> str:
     if isinstance(broke, ssl.SSLCertVerificationError):
         return "--ca FILE, with the ca.pem of the server: `laminar grid serve --tls` prints where it is"
     if isinstance(broke, ssl.SSLError):
-        return f"look whether the server encrypts; if not: laminar grid join {url.replace('https://', 'http://', 1)} --token TOKEN"
+        return f"look whether the server encrypts; if not: laminar grid join {url.replace('https://', 'http://', 1)} --token-file FILE"
     if isinstance(broke, RemoteDisconnected | ConnectionResetError) and url.startswith("http://"):
-        return f"look whether the server encrypts; if so: laminar grid join {url.replace('http://', 'https://', 1)} --token TOKEN --ca FILE"
+        secure = url.replace("http://", "https://", 1)
+        return f"look whether the server encrypts; if so: laminar grid join {secure} --token-file FILE --ca FILE"
     return "look whether the address is right and the server runs"
 
 

@@ -6,6 +6,7 @@ with the request for what to do next, so that a task of a small model costs one 
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -33,6 +34,7 @@ WAIT: Final = 20.0  # seconds that the server may hold a request
 LOOK: Final = 0.5  # seconds between looks at the machine
 FULL: Final = "L301"  # the disk is full: no fault of the task
 DENIED: Final = "L302"  # so does Windows while something else looks into a file
+LEASES, SHORTEST_LIMIT = 4, 3600.0  # a task may compute for so many leases, or so many seconds where they are short
 HEARD: Final = 64  # verdicts that a request may say to have heard
 _ASK: Final = "ask whoever runs the grid, or join again with another token"
 FINAL: Final = {  # refusals after which asking again is of no use, and what is
@@ -64,6 +66,7 @@ class Keeper:
         self._stop = stop or threading.Event()
         self._backoff = Backoff()
         self._habits = habits.Habits(habits.read(home.habits_path), cpu=limits.cpu)
+        self._client.up, self._client.down = self._habits.up, self._habits.down
         self._habits_again = time.monotonic() + habits.EVERY
         self._rested = 0.0
         self._resting, self._looked, self._look_again = "", time.monotonic(), 0.0
@@ -125,7 +128,7 @@ class Keeper:
             raise LaminarError(
                 "L503",
                 f"the folder {self._home.root} of this node is gone, and its key and its tasks with it ({why})",
-                hint="laminar grid join URL --token TOKEN makes a new node",
+                hint="laminar grid join URL --token-file FILE makes a new node",
             )
 
     def _goes_on(self, more: int) -> bool:
@@ -159,6 +162,7 @@ class Keeper:
 
     def _keep_habits(self) -> None:
         self._habits_again = time.monotonic() + habits.EVERY
+        self._habits.up, self._habits.down = self._client.up, self._client.down
         if not self._home.gone:
             habits.write(self._home.habits_path, self._habits.kept())
 
@@ -193,6 +197,8 @@ class Keeper:
             holds=[task.result for task in self._ready],
             speed=self._habits.speed,
             available=self._habits.available,
+            up=self._client.up,
+            down=self._client.down,
             cannot=self._cannot[:64],
             without=self._too_large.runs,
             facts=self._new_facts(),
@@ -256,15 +262,18 @@ class Keeper:
                 return {"result": task.result}
             self._home.answer_path(task.result).unlink(missing_ok=True)
         self._computer.ask({"do": task})
-        return self._wait()
+        return self._wait(max(SHORTEST_LIMIT, LEASES * task.lease))
 
-    def _wait(self) -> dict[str, Any] | None:
-        """For what the computing process says; the owner comes first meanwhile."""
+    def _wait(self, most: float = math.inf) -> dict[str, Any] | None:
+        """For what the computing process says; the owner comes first meanwhile. It is ended when it has computed for `most` seconds."""
+        end, rested = time.monotonic() + most, self._rested
         while not self._stop.is_set():
             said = self._computer.answer(LOOK)
             if said is not None:
                 return said
             self._minds_owner()
+            if time.monotonic() - (self._rested - rested) > end:
+                self._computer.end(f"it computed for more than {most:,.0f} s")
         return None
 
     def _failed(self, task: Task, why: str, code: str) -> None:

@@ -46,6 +46,6 @@ def leave(home: Home) -> dict[str, int]:
     finally:
         client.close()
     home.clear()
-    for name in ("server.json", "too_large.json", "habits.json"):
+    for name in ("server.json", "too_large.json", "habits.json", "limits.json"):
         (home.root / name).unlink(missing_ok=True)
     return {"brought": brought, "given_back": len(unfinished), "handed_in": handed_in, "refused": refused}

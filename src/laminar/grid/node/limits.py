@@ -18,6 +18,7 @@ BUSY: Final = 0.25  # share of the processors that others may use before an idle
 SMALLEST: Final = 512 << 20  # bytes of memory: torch alone needs half of it
 SPARE: Final = 256 << 20  # bytes of memory
 ROOM: Final = 256 << 20  # bytes of the disk
+PUBLIC, PRIVATE = "public", "private"  # networks from which data is fetched
 SHORT: Final = "the machine has less free memory than"
 _HOURS: Final = re.compile(r"(\d{1,2})(?::(\d{2}))?-(\d{1,2})(?::(\d{2}))?")
 
@@ -29,6 +30,7 @@ class Limits:
     only_idle: bool = False
     hours: tuple[int, int] | None = None  # minutes of the day; from the first to before the second, over midnight where that is earlier
     battery: bool = False  # work also on battery
+    private: bool = False  # fetch data also from mirrors in the owner's own network
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,13 @@ def clock(minutes: int) -> str:
 
 
 def read(
-    *, cpu: str = "100%", memory: str | None = None, only_idle: bool = False, hours: str | None = None, battery: bool = False
+    *,
+    cpu: str = "100%",
+    memory: str | None = None,
+    only_idle: bool = False,
+    hours: str | None = None,
+    battery: bool = False,
+    private: bool = False,
 ) -> Limits:
     """From the words of a command line. L008 for what cannot be."""
     share = re.fullmatch(r"(\d+(?:\.\d+)?)%", cpu)
@@ -99,4 +107,4 @@ def read(
         if first > 1440 or last > 1440 or values[1] > 59 or values[3] > 59 or first % 1440 == last % 1440:
             raise LaminarError("L008", f"--hours {hours}: expected two times of the day that differ", hint="--hours 18-8, or 22:30-6:00")
         found = (first % 1440, last % 1440)
-    return Limits(float(share[1]) / 100, size, only_idle, found, battery)
+    return Limits(float(share[1]) / 100, size, only_idle, found, battery, private)

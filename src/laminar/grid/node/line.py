@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import os
 import select
 import socket
 import ssl
+import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import final
+from typing import Final, final
 from urllib.parse import SplitResult, unquote, urlsplit
 
+CHUNK: Final = 256 << 10  # bytes that are given to the system at once
+SLOWEST: Final = 16 << 10  # bytes a second of a line that is waited for
 Broken = (OSError, HTTPException)  # what a request may end with
 
 
@@ -27,6 +31,8 @@ class Reply:
     status: int
     headers: Message  # whatever the case of their names
     body: bytes
+    sending: float = 0.0  # seconds from the beginning of the request to the head of the reply
+    receiving: float = 0.0  # from there to its end
 
 
 @final
@@ -52,17 +58,20 @@ class Line:
     def request(self, method: str, path: str, body: Sequence[bytes], headers: Mapping[str, str], *, timeout: float, most: int) -> Reply:
         """One of `Broken` when it cannot be had: nobody is there, the wait is too long, or the reply has more than `most` bytes."""
         line = self._connected(timeout)
+        began = time.monotonic()
         try:
             head = {**self._headers, **headers, "Content-Length": str(sum(map(len, body)))}
             try:
-                line.request(method, self._prefix + path, body=body, headers=head)
+                line.request(method, self._prefix + path, body=_in_chunks(body), headers=head)
             except (BrokenPipeError, ConnectionResetError):
                 if line.sock is None:
                     raise  # else it does not want all of it, and may have said why
             if self._hung_up:
                 raise HTTPException("this side has hung up")
+            if line.sock is not None:
+                line.sock.settimeout(timeout + _held(line.sock, body) / SLOWEST)
             with line.getresponse() as found:
-                return self._reply(found, most)
+                return self._reply(found, most, began)
         except BaseException:
             self.close()
             raise
@@ -85,14 +94,14 @@ class Line:
             self._open.close()
             self._open = None
 
-    def _reply(self, found: HTTPResponse, most: int) -> Reply:
-        known = found.length
+    def _reply(self, found: HTTPResponse, most: int, began: float) -> Reply:
+        known, head = found.length, time.monotonic()
         body = b"" if known is not None and known > most else found.read(None if known is not None else most + 1)
         if len(body) > most or (known or 0) > most:
             raise HTTPException(f"it sends more than the {most} bytes that are expected")
         if found.will_close:
             self.close()
-        return Reply(found.status, found.headers, body)
+        return Reply(found.status, found.headers, body, head - began, time.monotonic() - head)
 
     def _connected(self, timeout: float) -> HTTPConnection:
         if self._open is not None and self.is_open:
@@ -114,6 +123,22 @@ class Line:
         line = HTTPSConnection(host, port or 80, timeout=timeout, context=self._context)
         line.set_tunnel(self._host, self._port or 443, self._tunnel)
         return line
+
+
+def _held(there: socket.socket, body: Sequence[bytes]) -> int:
+    """Bytes, at most, that the system has taken and not sent yet: the other side cannot answer before."""
+    return min(there.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), sum(map(len, body)))
+
+
+def _in_chunks(body: Sequence[bytes]) -> Iterator[bytes | memoryview]:
+    """The wait of a socket has an end for all that it is given at once: what is large goes bit by bit, and may take its time."""
+    for part in body:
+        if len(part) <= CHUNK:
+            yield part
+        else:
+            whole = memoryview(part)
+            for at in range(0, len(part), CHUNK):
+                yield whole[at : at + CHUNK]
 
 
 def _ended(line: HTTPConnection) -> bool:
@@ -152,8 +177,9 @@ def _secret(there: SplitResult) -> str:
 
 
 def _context(ca: str | None) -> ssl.SSLContext:
-    if ca is not None:
-        return ssl.create_default_context(cafile=ca)
-    import httpx  # for the authorities that it knows, and SSL_CERT_FILE
+    """Authorities: the server's own, those that the environment names (OpenSSL's variables), or Mozilla's, which every system then has."""
+    if ca is None and not any(name in os.environ for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")):
+        import certifi
 
-    return httpx.create_ssl_context()
+        ca = certifi.where()
+    return ssl.create_default_context(cafile=ca)

@@ -12,7 +12,7 @@ from laminar.data.spec import DataSpec
 
 BY_NAME: Final = ("cifar10", "digits", "fashion-mnist", "flowers", "glyphs", "mnist")
 ON_MIRRORS: Final = ("index",)
-SCHEMES: Final = ("http://", "https://", "ftp://", "ftps://")
+SCHEMES: Final = ("http://", "https://", "ftp://")
 
 
 def check_source(spec: DataSpec) -> None:

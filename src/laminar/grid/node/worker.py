@@ -26,6 +26,7 @@ from torch import Tensor
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.data.dataset import Dataset
+from laminar.data.mirrors.readers.reach import only_public
 from laminar.data.open import open_data
 from laminar.grid.compressor import compressor_of
 from laminar.grid.node.halfway import Halfway
@@ -45,9 +46,9 @@ SETTLED: Final = "settled"  # answers that are in it again
 
 @final
 class Worker:
-    def __init__(self, home: Home, kernels: Path | None = None) -> None:
-        """`kernels`: the folder with those that its owner lets servers use."""
-        self._home, self._kernels = home, kernels
+    def __init__(self, home: Home, kernels: Path | None = None, *, allow_private: bool = False) -> None:
+        """`kernels`: the folder with those that its owner lets servers use. `allow_private`: also mirrors in the owner's own network."""
+        self._home, self._kernels, self._allow_private = home, kernels, allow_private
         self._trainers: dict[str, Trainer] = {}
         self._sketchers: dict[str, Sketcher] = {}
         self._data: OrderedDict[tuple[str, int | None], Dataset] = OrderedDict()
@@ -137,7 +138,8 @@ class Worker:
             check_source(spec)
             while len(self._data) >= DATA_SETS:
                 self._data.popitem(last=False)
-            self._data[key] = open_data(spec, self._home.root / "data", cache=self._home.root / "data")
+            with only_public(not self._allow_private):
+                self._data[key] = open_data(spec, self._home.root / "data", cache=self._home.root / "data")
         self._data.move_to_end(key)
         return self._data[key]
 

@@ -1,4 +1,4 @@
-"""The process that computes: `python -m laminar.grid.node.worker_process HOME THREADS SHARE MEMORY [KERNELS]`.
+"""The process that computes: `python -m laminar.grid.node.worker_process HOME THREADS SHARE MEMORY REACH [KERNELS]`.
 
 One JSON line in, one out; it ends with its keeper.
 
@@ -12,20 +12,24 @@ Whatever goes wrong is {"error": text, "code": "L601"}; the keeper gives the tas
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from laminar.grid.node.sources import BY_NAME
+
 LOOK: Final = 1.0  # seconds between looks whether the keeper is there, where that is not told
 
 
 def main() -> None:
     home, threads, share, memory = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])  # 0: any
-    kernels = Path(sys.argv[5]) if len(sys.argv) > 5 else None
+    kernels = Path(sys.argv[6]) if len(sys.argv) > 6 else None
     out = os.dup(1)
     os.dup2(2, 1)  # what libraries print is no answer
     import torch
@@ -34,6 +38,7 @@ def main() -> None:
     from laminar.core.errors import LaminarError
     from laminar.core.heap import keep_freed_memory
     from laminar.grid.node.home import Home
+    from laminar.grid.node.limits import PRIVATE
     from laminar.grid.node.memory_limit import CODE, MemoryLimit
     from laminar.grid.node.worker import Worker
     from laminar.grid.wire.messages import Task
@@ -42,9 +47,10 @@ def main() -> None:
     die_with(os.getppid())
     keep_freed_memory()
     torch.set_num_threads(threads)
-    worker, limit = Worker(Home(home), kernels), MemoryLimit(memory or None, threads)
+    worker, limit = Worker(Home(home), kernels, allow_private=sys.argv[5] == PRIVATE), MemoryLimit(memory or None, threads)
     pace = Pace(share)
     _say(out, {"ready": str(torch.__version__)})
+    _give_up_the_rest(home, kernels)
     for line in sys.stdin.buffer:
         asked: dict[str, Any] = msgspec.json.decode(line)
         try:
@@ -66,6 +72,22 @@ def main() -> None:
             short = limit.said(error)
             said = {"error": short, "code": CODE} if short else {"error": f"{type(error).__name__}: {error}", "code": ""}
         _say(out, said)
+
+
+def _give_up_the_rest(home: Path, kernels: Path | None) -> set[str]:
+    """The graphs come from strangers: no programs, and no files but the node's own and those of data sets. The network stays: data comes
+    over it, by names and addresses that the owner allows (sources.py). Compiled kernels of the cache can be read, not written."""
+    from laminar.core.confine import confine
+    from laminar.data.sources.places import cache_folder
+
+    kept = [cache_folder() / name for name in (*BY_NAME, "files", "indexes")]
+    for folder in kept:
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+    readable = [Path("/etc"), cache_folder(), *([kernels] if kernels is not None else [])]
+    if shared := os.environ.get("LAMINAR_DATA"):
+        readable.append(Path(shared))
+    return confine(files=readable, writable=[home, Path(tempfile.gettempdir()), *kept], network=True)
 
 
 def _say(out: int, said: dict[str, Any]) -> None:

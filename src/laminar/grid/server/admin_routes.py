@@ -17,15 +17,23 @@ from laminar.grid.server import commands, overview
 from laminar.grid.server.gate import SMALL, Gate
 from laminar.grid.server.routes import BYTES, VERSION_DIGITS, NodeRoutes, _decode, _number
 from laminar.grid.server.service import Denied
-from laminar.grid.wire.messages import Message, Name
+from laminar.grid.wire.messages import ADMITTED, Message, Name
+
+Uses = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class Token(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """For whom, how often, and for how long."""
 
     name: Annotated[str, Meta(max_length=80)] = ""
-    uses: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    uses: Uses = ADMITTED
     seconds: Annotated[float, Meta(gt=0, le=1e10)] | None = None
+
+
+class More(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nodes that a token lets in from now on."""
+
+    uses: Uses
 
 
 class Which(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,6 +74,7 @@ class AdminRoutes:
             route("/v1/admin/resume", self._resume, "POST"),
             route("/v1/admin/tokens", self._tokens, "GET", "POST"),
             route("/v1/admin/tokens/{token}/revoke", self._revoke, "POST"),
+            route("/v1/admin/tokens/{token}/uses", self._uses, "POST"),
             route("/v1/admin/nodes/{node}/{verb}", self._node, "POST"),
             route("/v1/status", self._look(overview.status), "GET"),
             route("/v1/nodes", self._look(overview.nodes_told), "GET"),
@@ -151,7 +160,14 @@ class AdminRoutes:
         secret = await self._nodes.do(
             lambda tx: nodes.make_token(tx, self._clock(), name=asked.name, uses=asked.uses, seconds=asked.seconds)
         )
-        return self._nodes.reply(request, {"token": secret}, 201)
+        return self._nodes.reply(request, {"token": secret, "uses": asked.uses}, 201)
+
+    async def _uses(self, request: Request) -> Response:
+        more = _decode(await self._body(request), More)
+        token = _number(request.path_params["token"])
+        if not await self._nodes.do(lambda tx: nodes.admit(tx, token, more.uses)):
+            raise Denied(404, "token", f"there is no token {token}, or it was revoked")
+        return self._nodes.reply(request, {"id": token, "uses": more.uses})
 
     async def _revoke(self, request: Request) -> Response:
         await self._body(request)

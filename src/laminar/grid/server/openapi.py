@@ -13,13 +13,13 @@ from starlette.routing import Route
 
 from laminar import __version__
 from laminar.core.errors import docs
-from laminar.grid.server.admin_routes import Metrics, Token, Which
+from laminar.grid.server.admin_routes import Metrics, More, Token, Which
 from laminar.grid.server.commands import Begin
 from laminar.grid.server.routes import BYTES, Handler
 from laminar.grid.wire import signing
 from laminar.grid.wire.messages import Ask, Enrol, Enrolled, Problem, Received, Verdict, Work
 
-TYPES: Final = (Ask, Begin, Enrol, Enrolled, Metrics, Problem, Received, Token, Verdict, Which, Work)
+TYPES: Final = (Ask, Begin, Enrol, Enrolled, Metrics, More, Problem, Received, Token, Verdict, Which, Work)
 # method, path, summary, who (node, view, admin, anyone), body, answers by status
 _CALLS: Final[tuple[tuple[str, str, str, str, Any, dict[int, Any]], ...]] = (
     ("get", "/v1/about", "What this grid is, and its key", "anyone", None, {200: dict}),
@@ -62,6 +62,7 @@ _CALLS: Final[tuple[tuple[str, str, str, str, Any, dict[int, Any]], ...]] = (
     ("get", "/v1/admin/tokens", "Tokens, without their secrets", "admin", None, {200: list}),
     ("post", "/v1/admin/tokens", "A new token", "admin", Token, {201: dict}),
     ("post", "/v1/admin/tokens/{token}/revoke", "Revoke a token, and ban who came with it", "admin", None, {200: dict}),
+    ("post", "/v1/admin/tokens/{token}/uses", "How many more nodes a token lets in", "admin", More, {200: dict}),
     ("post", "/v1/admin/nodes/{node}/{verb}", "ban, unban, trust or distrust a node", "admin", Which, {200: dict}),
 )
 _PARAMETERS: Final = {

@@ -108,7 +108,7 @@ def run_told(tx: Tx, run: Run) -> dict[str, Any]:
 
 def nodes_told(tx: Tx, now: float) -> list[dict[str, Any]]:
     wanted = ("id", "number", "name", "owner", "seen", "banned", "trusted", "speed", "available", "streak", "valid", "invalid", "lost")
-    more = ("quota", "credit", "bytes_down", "bytes_up", "facts", "enrolled")
+    more = ("quota", "credit", "bytes_down", "bytes_up", "up", "down", "facts", "enrolled")
     return [
         {**{key: row[key] for key in (*wanted, *more)}, "active": row["seen"] > now - ACTIVE and not row["banned"]}
         for row in nodes.everyone(tx)

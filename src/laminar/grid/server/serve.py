@@ -45,7 +45,7 @@ from laminar.grid.server.pages import Pages
 from laminar.grid.server.patience import PatientConfig, Seldom, connections_for, open_files
 from laminar.grid.server.routes import NodeRoutes
 from laminar.grid.server.service import Service
-from laminar.grid.wire.messages import LARGEST, PORT, Problem
+from laminar.grid.wire.messages import ADMITTED, LARGEST, PORT, Problem
 from laminar.grid.wire.signing import Key, fingerprint
 
 FILE: Final = "server.json"  # in the grid's folder: how commands on this machine reach it
@@ -62,6 +62,7 @@ class Options:
     authority: Path | None = None  # that has signed the certificate, where it is the grid's own
     address: str | None = None  # by which nodes reach it, where that is not what it listens on
     bytes_a_day: int | None = None
+    admit: int | None = ADMITTED  # nodes that the first token lets in; None: any number
     daemons: bool = True
     connections: int | None = None  # at once; None: as many as there may be open files
 
@@ -82,9 +83,15 @@ class GridServer:
             self.key = Key.kept(options.folder / "key")
             self.secrets = _secrets(options.folder)
             book = Book.open(options.database or f"sqlite:///{options.folder / 'grid.db'}")
+            try:
+                book.serve(self._lose)
+            except BaseException:
+                book.close()
+                raise
         except BaseException:
             self._lock.release()
             raise
+        self._rival: LaminarError | None = None
         self.desk = ThreadDesk(book)
         self._book = book
         feeder = Feeder()
@@ -118,7 +125,7 @@ class GridServer:
         """The one that `grid serve` prints; a database that has lost it gets it again."""
         token, why = nodes.use_token(tx, self.secrets.join, time.time(), known=True)
         if token is None and why == "token":
-            nodes.make_token(tx, time.time(), secret=self.secrets.join)
+            nodes.make_token(tx, time.time(), secret=self.secrets.join, uses=self.options.admit)
         if why != "revoked":
             self._routes.is_good(self.secrets.join)
 
@@ -144,6 +151,11 @@ class GridServer:
     def _let_go(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._routes.close)
+
+    def _lose(self, refusal: LaminarError) -> None:
+        """Another server has the database by now: this one ends, rather than let requests be played again."""
+        self._rival = refusal
+        self.stop()
 
     def stop(self) -> None:
         """From another thread: `run` ends."""
@@ -201,6 +213,8 @@ class GridServer:
             with contextlib.suppress(OSError):
                 (options.folder / FILE).unlink()
             self.close()
+        if self._rival is not None:
+            raise self._rival
 
 
 def _take(folder: Path) -> FileLock:

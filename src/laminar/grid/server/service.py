@@ -31,6 +31,10 @@ from laminar.grid.wire.signing import node_id
 
 REMEMBER: Final = 64  # norms of good answers
 ROOM: Final = 1 << 20  # bytes of an answer beside its packet
+UPLOADING: Final = 120.0  # seconds of a lease from the moment in which an upload has begun, or a piece of it has come
+SLOWEST: Final = 8 << 10  # bytes a second that an upload must have come with, to go on for longer than a lease
+FETCHED: Final = 1 << 20  # bytes that may take a node some time
+ON_THE_WAY: Final = 64 << 10  # bytes a second that they come with, at least
 REFRESH: Final = 64  # answers between two looks at them
 
 
@@ -124,6 +128,13 @@ class Service:
         if most is not None and node.bytes_today > 2 * most:  # it gets no tasks after once as many: it may finish what it has
             raise Denied(429, "budget", f"its budget of {most} bytes a day is used up twice over")
         nodes.moved_bytes(tx, id, self._clock(), down=size)
+        if size >= FETCHED:  # it is silent meanwhile
+            leases = {}
+            for row in tasks.held_by(tx, id):
+                run = runs.get(tx, row.run)
+                if run is not None:
+                    leases[row.id] = self._longer(run, row, UPLOADING + size / ON_THE_WAY)
+            tasks.prolong(tx, leases)
 
     # Answers
 
@@ -147,15 +158,27 @@ class Service:
             uploads.add(tx, result, here, data[here - at :])
             nodes.moved_bytes(tx, id, self._clock(), up=len(data))
         if at + len(data) < size:
-            tasks.mark(tx, [result], bytes=at + len(data))
+            tasks.mark(tx, [result], bytes=at + len(data), lease=self._uploading(run, row, at + len(data)))
             return at + len(data)
         return self._answer(tx, node, row, data if not here and len(data) == size else uploads.read(tx, result))
 
     def here(self, tx: Tx, id: str, result: int) -> Received:
         """How much of an answer has come, and its digest: only the same answer can be gone on with."""
-        self._own(tx, id, result)
+        row = self._own(tx, id, result)
         data = uploads.read(tx, result)
+        run = runs.get(tx, row.run)
+        if run is not None and row.state == "in progress":  # an upload begins
+            tasks.mark(tx, [result], lease=self._uploading(run, row, len(data)))
         return Received(size=len(data), sha256=digest.of_bytes(data))
+
+    def _uploading(self, run: Run, row: Any, here: int) -> float:
+        """When the lease of a result ends of which so many bytes are here: an upload under way keeps it, as long as it gets on."""
+        return self._longer(run, row, UPLOADING, here / SLOWEST)
+
+    def _longer(self, run: Run, row: Any, seconds: float, more: float = 0.0) -> float:
+        """When a lease ends that lasts so long from now at least; `more` than twice as long as the run says no lease lasts."""
+        most = row.sent + 2 * run.settings.grid.lease + more
+        return float(max(row.lease, min(self._clock() + seconds, most)))
 
     def _own(self, tx: Tx, id: str, result: int) -> Any:
         row = tasks.result(tx, result)

@@ -112,7 +112,7 @@ function table(columns, rows) {
 
 // `origin`: the address that nodes join by.
 export function nodes(all, now, origin) {
-  if (!all.length) return [around("p", "empty", "No node has joined yet. On a desktop: ", make("code", "laminar grid join " + origin + " --token TOKEN"), " with the token that laminar grid serve prints.")];
+  if (!all.length) return [around("p", "empty", "No node has joined yet. On a desktop: ", make("code", "laminar grid join " + origin), ". It asks for the token that laminar grid serve prints.")];
   const most = Math.max(1, ...all.map((n) => n.credit)), more = all.length - NODES;
   const sorted = all.slice().sort((a, b) => b.active - a.active || b.credit - a.credit || a.number - b.number).slice(0, NODES);
   const state = (n) => (n.banned ? ["banned", "bad", undefined, n.banned] : n.active ? [n.trusted ? "trusted" : "here", "good"] : ["away", "dim"]);

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-PROTOCOL: Final = 3
+PROTOCOL: Final = 4
 LARGEST: Final = 1 << 30  # bytes of an answer, or of what a node has kept back
 Sha = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 NodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
@@ -19,9 +19,11 @@ Name = Annotated[str, Meta(min_length=1, max_length=NAME, pattern="^[^\\x00-\\x1
 Line = Annotated[str, Meta(max_length=200, pattern="^[^\\x00-\\x1f\\x7f]*$")]  # of a stranger, for somebody's terminal
 Short = Annotated[str, Meta(max_length=200)]
 DIGITS: Final = 18  # of a number that any database takes
+ADMITTED: Final = 50  # nodes that a new token lets in, if nothing else is said
 PORT: Final = 8787  # where a server listens if nothing else is said
 Count = Annotated[int, Meta(ge=0, le=1 << 50)]
 Arrived = Literal["returned", "valid", "invalid", "late"]  # what an answer may be when it has come
+Rate = Annotated[float, Meta(ge=0, le=1e12)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 
 
@@ -72,6 +74,8 @@ class Ask(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     holds: Annotated[list[Count], Meta(max_length=64)] = []  # results that it is at: others that it was given have got lost on the way
     speed: Annotated[float, Meta(ge=0, le=1e12)] = 0.0  # samples a second; 0: not known yet
     available: Annotated[float, Meta(ge=0, le=1)] = 1.0  # share of the time in which its owner lets it work
+    down: Rate = 0.0  # bytes a second of its line, as versions came; 0: not known
+    up: Rate = 0.0  # and as answers went
     cannot: Annotated[list[tuple[Count, Line]], Meta(max_length=64)] = []  # results that it gives back, and why
     without: Annotated[list[Name], Meta(max_length=64)] = []  # runs whose tasks are too large for it
     heard: Annotated[

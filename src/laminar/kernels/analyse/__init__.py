@@ -10,8 +10,11 @@ Read in this order:
     start.py       what is known before the first statement; granted.py: what a run has to keep to, for proofs to hold
     through.py     the way through a kernel
     facts.py       `Facts.of(kernel)`: forms, strides and ranges at each place of a kernel
-    bounds.py      accesses that stay within their arrays
+    space.py       the instances' numbers in digits: `row = i / cols; col = i % cols`
+    terms.py, intervals.py, known.py, ranges.py   bounds as they are known when a run starts, and the tests that they need
+    proofs.py      `Proofs.of(kernel, space)`: facts of accesses and loops as data: of what, in which runs, why
     races.py       accesses of different instances that never meet, by dependence tests; witness.py: two that do
+    replay.py      a witness, as the emulator sees it
     assigned.py    variables that are read before they have a value
     barriers.py    barriers that not all instances reach, and what they keep apart
     live.py        what is needed behind a barrier

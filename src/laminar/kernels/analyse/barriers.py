@@ -70,7 +70,8 @@ class Intervals:
     def _same_round(self, loop: int, one: Token, other: Token) -> bool:
         if loop not in one[1] and loop not in other[1]:
             return True  # the one in which the barrier is, or the first one since
-        return one == other and loop in self.waits and loop in self.around[one[0]]
+        both = loop in one[1] and loop in other[1]  # whatever rounds of loops within it have begun
+        return both and loop in self.waits and loop in self.around[one[0]]
 
     def _exclude(self, one: Site, token: Token, other: Token) -> bool:
         """Is the first in a round of a loop that, to be where the second one is, must have ended instead? All instances decide alike."""
@@ -103,7 +104,7 @@ class Intervals:
         return tokens
 
     def _loop(self, one: Loop, tokens: Tokens, loops: tuple[int, ...]) -> Tokens:
-        if any(isinstance(part, Barrier) for part in (*one.before, *one.body, *one.update)):
+        if any(isinstance(part, Barrier) for part in (*one.before, *_always(one.body), *one.update)):
             self.waits.add(id(one))
         head, before = tokens, frozenset[Token]()
         while head != before:
@@ -120,6 +121,15 @@ class Intervals:
 
     def _met(self, one: Statement, tokens: Tokens) -> None:
         self.tokens[id(one)] = self.tokens.get(id(one), frozenset()) | tokens
+
+
+def _always(body: Block) -> Block:
+    """The part of a loop's body that each round comes to, if it does not end the loop."""
+    return next((body[:place] for place, one in enumerate(body) if _continues(one)), body)
+
+
+def _continues(one: Statement) -> bool:
+    return isinstance(one, Continue) or (not isinstance(one, Loop) and any(_continues(part) for block in blocks(one) for part in block))
 
 
 def _depth(block: Block) -> int:

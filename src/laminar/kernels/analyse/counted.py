@@ -38,7 +38,8 @@ _TURNED: Final[dict[str, Compare]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="
 @dataclass(frozen=True)
 class Counted:
     """The body runs while `counter operator bound`, then `step` is added. `start`: what the counter was set to before the loop, if that
-    was found. `exact`: nothing but the condition ends it. `update`: the statement that counts."""
+    was found. `exact`: nothing but the condition ends it. `update`: the statement that counts. `wide`: an int is compared with a
+    long, which it may never reach."""
 
     counter: Variable
     start: Expression | None
@@ -47,6 +48,12 @@ class Counted:
     step: int
     exact: bool
     update: Assign
+    wide: bool = False
+
+    @property
+    def always_ends(self) -> bool:
+        """Is every bound met, whatever it is? So it is of one of the counter's own type, in steps of one."""
+        return abs(self.step) == 1 and self.operator in ("<", ">") and not self.wide
 
     @property
     def last_bound(self) -> int:
@@ -73,8 +80,14 @@ def counted(loop: Loop, preceding: Block = ()) -> Counted | None:
         step = _step(update, variable) if update else None
         if update is None or not step or (step > 0) != (operator in ("<", "<=")):
             continue
-        return Counted(variable, _start(variable, preceding), _compare(operator), right, step, not ends_loop(loop.body), update)
+        exact, wide = not ends_loop(loop.body), variable.type == "int" and _narrow(right).type == "long"
+        return Counted(variable, _start(variable, preceding), _compare(operator), right, step, exact, update, wide)
     return None
+
+
+def counter_of(loop: Loop) -> Variable | None:
+    found = counted(loop)
+    return found.counter if found is not None else None
 
 
 def finite(loop: Loop) -> bool:
@@ -85,7 +98,7 @@ def finite(loop: Loop) -> bool:
     bound = folded(found.bound)
     if bound is not None:
         return int(bound.value) <= found.last_bound if found.step > 0 else int(bound.value) >= found.last_bound
-    return abs(found.step) == 1 and found.operator in ("<", ">")
+    return found.always_ends
 
 
 def _compare(operator: str) -> Compare:
@@ -94,9 +107,15 @@ def _compare(operator: str) -> Compare:
 
 def _plain(expression: Expression) -> Variable | None:
     """The variable whose value it is, as it is or made wider."""
+    expression = _narrow(expression)
+    return expression.variable if isinstance(expression, Read) and expression.type in ("int", "long") else None
+
+
+def _narrow(expression: Expression) -> Expression:
+    """The same value, before it was made wider."""
     while isinstance(expression, Cast) and expression.type == "long" and expression.value.type == "int":
         expression = expression.value
-    return expression.variable if isinstance(expression, Read) and expression.type in ("int", "long") else None
+    return expression
 
 
 def _stays(bound: Expression, changed: list[Variable], inside: list[Statement]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from laminar.kernels.analyse.form import Form, Symbol
+from laminar.kernels.analyse.prove import LIMITS
 from laminar.kernels.analyse.start import Start
 from laminar.kernels.language.tree import WHOLE, Kernel
 
@@ -31,4 +32,16 @@ class Granted:
     def broken(self, values: Mapping[str, bool | int | float], count: int) -> Form | None:
         """The first that does not hold; None if a run with these values and so many instances keeps to all."""
         numbers = {symbol: int(values[name]) for name, symbol in self.symbols.items()} | {self.count: count}
-        return next((one for one in self.forms if one.value(numbers) < 0), None)
+        return next((one for one in self.forms if (value := _value(one, numbers)) is None or value < 0), None)
+
+
+def _value(form: Form, numbers: dict[Symbol, int]) -> int | None:
+    """None: it wraps around."""
+    for symbol in form.symbols - numbers.keys():
+        of = _value(symbol.of, numbers) if symbol.of is not None else None
+        by = _value(symbol.by, numbers) if symbol.by is not None else 1
+        if of is None or by is None or (symbol.kind == "wrapped" and not LIMITS[symbol.type][0] <= of <= LIMITS[symbol.type][1]):
+            return None
+        quotient = 0 if by == 0 else abs(of) // abs(by) * (1 if (of < 0) == (by < 0) else -1)
+        numbers[symbol] = of - quotient * by if symbol.kind == "rest" and by else 0 if by == 0 else quotient
+    return form.value(numbers)

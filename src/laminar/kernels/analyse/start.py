@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from laminar.kernels.analyse.conditions import following
+from laminar.kernels.analyse.conditions import following, told
 from laminar.kernels.analyse.form import Form, Symbol, product
 from laminar.kernels.analyse.prove import LIMITS
 from laminar.kernels.analyse.values import Values
@@ -54,6 +54,9 @@ class Start:
             for size, said in zip(shape, one.shape, strict=True) if one in given else ():
                 factors = [Form.of(symbol) for term in size.terms if len(term) > 1 for symbol in term]
                 self._grant(*factors, size - 1, LIMITS[said.type][1] - size)
+        for assumption in self.kernel.assumptions:
+            for form in tuple(told(values, assumption, True)):
+                prover.learn(form)
         self.number = self._number(count.latest())
         if self.said:
             self._grant(*(LIMITS["int"][1] - product(self.shapes[one.of]) for one in self.kernel.arrays if isinstance(one.of, Object)))

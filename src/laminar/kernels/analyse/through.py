@@ -39,6 +39,7 @@ class Through:
     values: Values
     counters: dict[int, tuple[Counted, Symbol, Form | None]] = field(default_factory=dict)
     ending: set[int] = field(default_factory=set)
+    wrapping: set[int] = field(default_factory=set)  # ids of those whose counter may, at one of the places where they stand
     meaning: dict[Symbol, Form] = field(default_factory=dict)
     _left: dict[int, list[dict[Variable, Form]]] = field(default_factory=dict)
 
@@ -144,8 +145,10 @@ class Through:
         values.sure = sure and exact
         if not one.test_last:
             values.known = values.with_(tuple(told(values, one.condition, True)))
+        entered = values.known
         falls = self.block(one.body)
         if not falls or any(isinstance(inner, Continue) for inner in statements(one.body)):
+            values.known = entered  # what the rest of the body is told is not known of rounds that were cut short
             for variable in changed:
                 if found is None or variable is not found.counter:
                     values.now[variable] = Form.of(self._fresh(variable))
@@ -162,8 +165,11 @@ class Through:
         self.counters[id(loop)] = (found, symbol, start)
         bound = values.exact(values.of(found.bound), found.bound.type)
         room = found.last_bound - bound if found.step > 0 else bound - found.last_bound
-        if (abs(found.step) == 1 and found.operator in ("<", ">")) or values.prover.holds(room, values.known):
-            self.ending.add(id(loop))
+        if found.always_ends or values.prover.holds(room, values.known):
+            self.ending |= {id(loop)} - self.wrapping
             if start is not None:
                 values.prover.bound(symbol, values.exact(start, variable.type), low=found.step > 0)
+        else:
+            self.wrapping.add(id(loop))
+            self.ending.discard(id(loop))
         return symbol

@@ -7,24 +7,27 @@ Never silence: what is not proved and has no witness is said to be checked at ru
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Final, Literal, TypeAlias
 
 from laminar.kernels.analyse.assigned import Assigned, check_assigned
 from laminar.kernels.analyse.barriers import Intervals, check_barriers
-from laminar.kernels.analyse.bounds import unproved
-from laminar.kernels.analyse.counted import counted, ends_loop, finite
+from laminar.kernels.analyse.counted import counted, ends_loop
 from laminar.kernels.analyse.facts import Facts
+from laminar.kernels.analyse.proofs import Fact, Proofs, open_ends, symbolic
 from laminar.kernels.analyse.races import Access, Races
-from laminar.kernels.analyse.witness import beyond, meeting
+from laminar.kernels.analyse.replay import Replay
+from laminar.kernels.analyse.space import Space
+from laminar.kernels.analyse.witness import Small, beyond, meetings
 from laminar.kernels.analyse.written import written_everywhere
 from laminar.kernels.language.tree import At, Atomic, Barrier, Constant, Kernel, Load, Loop, Object, Read, statements
 
 Kind: TypeAlias = Literal["bounds", "race", "uninitialised", "division", "barrier", "end", "written"]
 Answer: TypeAlias = Literal["proved", "witness", "run-time"]
 
+MOST_ASKED: Final = 3  # tests as a run starts that are told
 MOST_PAIRS: Final = 4000  # of accesses to one array: some tenths of a second
 
 
@@ -67,18 +70,20 @@ def check(kernel: Kernel, name: str = "kernel.c") -> None:
 def verdicts(kernel: Kernel, name: str = "kernel.c") -> list[Verdict]:
     """In the order of the text. Raises KernelError as `check` does."""
     check(kernel, name)
-    every = [Facts.of(kernel), Facts.of(kernel, said=True)]
+    every, replay = [Facts.of(kernel), Facts.of(kernel, said=True)], Replay(kernel)
+    proofs = Proofs.of(kernel, Space.of(kernel), every[0])
+    proved = [proofs.symbols, symbolic(every[1])]
     found = [
-        *_bounds(every),
-        *_races(every),
+        *_bounds(every, proved, proofs.intervals, replay),
+        *_races(every, replay),
         *_assigned(every[0]),
-        *_divisions(every),
+        *_divisions(every, replay),
         *(
             Verdict("barrier", "proved", one.at, None, "barrier", "all instances reach it")
             for one in statements(kernel.body)
             if isinstance(one, Barrier)
         ),
-        *_ends(every[0]),
+        *_ends(every[0], proved[0], replay),
         *_written(every),
     ]
     return sorted(found, key=lambda one: (one.at, one.kind, one.other or one.at))
@@ -88,31 +93,38 @@ def _nodes(facts: Facts) -> list[Access]:
     return [sites[0].node for sites in facts.values.sites.values()]
 
 
-def _bounds(every: list[Facts]) -> Iterator[Verdict]:
+def _bounds(every: list[Facts], proved: list[Mapping[int, Fact]], started: Mapping[int, Fact], replay: Replay) -> Iterator[Verdict]:
     for node in _nodes(every[0]):
         name = f"`{node.object.name}`"
-        proved = next((facts for facts in every if not any(unproved(facts, node, number) for number in range(len(node.index)))), None)
-        if proved is not None:
-            yield Verdict("bounds", "proved", node.at, None, name, "the index is within the array", (), proved.said)
+        fact = next(((bounds[id(node)], bool(said)) for said, bounds in enumerate(proved) if id(node) in bounds), None)
+        if fact is not None:
+            yield Verdict("bounds", "proved", node.at, None, name, fact[0].reason, (), fact[1])
             continue
-        shown = next((one for site in every[-1].accesses(node) if (one := beyond(every[-1], site))), None)
+        ways = (one for site in every[-1].accesses(node) for one in beyond(every[-1], site))
+        shown = next(((*seen, small) for small in ways if (seen := replay.outside(small, node.at)) is not None), None)
         if shown is not None:
-            instance, index, sizes = shown
+            instance, index, small = shown
             where = "".join(f"[{one}]" for one in index)
-            yield Verdict("bounds", "witness", node.at, None, name, f"with {sizes} it is {node.object.name}{where}", (instance,))
+            yield Verdict("bounds", "witness", node.at, None, name, f"with {small.text} it is {node.object.name}{where}", (instance,))
         else:
-            yield Verdict("bounds", "run-time", node.at, None, name, _open_ends(every[-1], node))
+            yield Verdict("bounds", "run-time", node.at, None, name, _open_ends(every[-1], node) + _unless(started.get(id(node))))
+
+
+def _unless(fact: Fact | None) -> str:
+    """In which runs native code checks nothing."""
+    asked = fact.asked if fact is not None else []
+    return f"; not in runs in which {' and '.join(asked)}" if 0 < len(asked) <= MOST_ASKED else ""
 
 
 def _open_ends(facts: Facts, node: Access) -> str:
     for number in range(len(node.index)):
-        if (left := unproved(facts, node, number)) is not None:
+        if (left := open_ends(facts, node, number)) is not None:
             words = " or ".join(word for word, open_ in zip(("less than 0", "too large"), left, strict=True) if open_)
             return f"index {number + 1} may be {words}" if len(node.index) > 1 else f"the index may be {words}"
     return ""
 
 
-def _races(every: list[Facts]) -> Iterator[Verdict]:
+def _races(every: list[Facts], replay: Replay) -> Iterator[Verdict]:
     intervals = Intervals.of(every[0].kernel)
     races = [Races(facts, intervals) for facts in every]
     nodes = [node for node in _nodes(every[0]) if node.object.memory != "local"]
@@ -124,7 +136,7 @@ def _races(every: list[Facts]) -> Iterator[Verdict]:
             yield Verdict("race", "run-time", places[0], places[-1], f"`{array.name}`", why)
             continue
         for pair in pairs:
-            yield _race(races, *sorted(pair, key=lambda node: node.at))
+            yield _race(races, replay, *sorted(pair, key=lambda node: node.at))
 
 
 def _pairs(nodes: list[Access]) -> Iterator[tuple[Access, Access]]:
@@ -135,7 +147,7 @@ def _pairs(nodes: list[Access]) -> Iterator[tuple[Access, Access]]:
             yield one, other
 
 
-def _race(races: list[Races], one: Access, other: Access) -> Verdict:
+def _race(races: list[Races], replay: Replay, one: Access, other: Access) -> Verdict:
     name = f"`{one.object.name}`"
     for each in races:
         why = each.apart(one, other)
@@ -144,9 +156,12 @@ def _race(races: list[Races], one: Access, other: Access) -> Verdict:
     facts, intervals = races[-1].facts, races[-1].intervals
     for site in facts.accesses(one) if not intervals.unsure else ():
         for second in facts.accesses(other):
-            if shown := meeting(facts, site, second, intervals.together(site, second)):
-                first, later, sizes = shown
-                why = f"with {sizes}: {first} and {later} use the same element"
+            for small in meetings(facts, site, second, intervals.together(site, second)):
+                seen = replay.meet(small, one.at, other.at)
+                if seen is None:
+                    continue
+                first, later = seen
+                why = f"with {small.text}: {first} and {later} use the same element"
                 return Verdict("race", "witness", one.at, other.at, name, why, (first, later))
     return Verdict("race", "run-time", one.at, other.at, name, "two instances may use the same element")
 
@@ -166,7 +181,7 @@ def _assigned(facts: Facts) -> Iterator[Verdict]:
         yield Verdict("uninitialised", "run-time", node.at, None, f"`{node.object.name}`", "some instance sets it before, or none")
 
 
-def _divisions(every: list[Facts]) -> Iterator[Verdict]:
+def _divisions(every: list[Facts], replay: Replay) -> Iterator[Verdict]:
     sure = [
         {id(node) for node, _ in facts.values.divisions} - {id(node) for node, proved in facts.values.divisions if not proved}
         for facts in every
@@ -176,22 +191,31 @@ def _divisions(every: list[Facts]) -> Iterator[Verdict]:
         said = next((facts.said for facts, proved in zip(every, sure, strict=True) if id(node) in proved), None)
         if said is not None:
             yield Verdict("division", "proved", node.at, None, what, "the divisor is not 0", (), said)
-        elif (form := every[0].form(node.right)) is not None and form.known == 0:
+        elif (form := every[0].form(node.right)) is not None and form.known == 0 and _shown(every, replay, node.at):
             yield Verdict("division", "witness", node.at, None, what, "the divisor is 0", (0,))
         else:
             yield Verdict("division", "run-time", node.at, None, what, "the divisor may be 0; the result is 0 then")
 
 
-def _ends(facts: Facts) -> Iterator[Verdict]:
+def _shown(every: list[Facts], replay: Replay, at: At) -> bool:
+    return any(replay.divides(small, at) for small in Small.all(every[-1]))
+
+
+def _ends(facts: Facts, proved: Mapping[int, Fact], replay: Replay) -> Iterator[Verdict]:
     for loop in (one for one in statements(facts.kernel.body) if isinstance(one, Loop)):
-        if finite(loop) or id(loop) in facts.ending:
-            yield Verdict("end", "proved", loop.at, None, "the loop", "its counter reaches the bound")
-        elif isinstance(loop.condition, Constant) and loop.condition.value and not ends_loop(loop.body):
+        if (fact := proved.get(id(loop))) is not None:
+            yield Verdict("end", "proved", loop.at, None, "the loop", fact.reason)
+        elif isinstance(loop.condition, Constant) and loop.condition.value and not ends_loop(loop.body) and _endless(facts, replay):
             yield Verdict("end", "witness", loop.at, None, "the loop", "nothing ends it", (0,))
         elif counted(loop) is not None:
             yield Verdict("end", "run-time", loop.at, None, "the loop", "with a bound near the largest number the counter wraps around")
         else:
             yield Verdict("end", "run-time", loop.at, None, "the loop", "rounds are counted")
+
+
+def _endless(facts: Facts, replay: Replay) -> bool:
+    sizes = Small.all(facts)
+    return not sizes or any(replay.endless(small) for small in sizes)
 
 
 def _written(every: list[Facts]) -> Iterator[Verdict]:

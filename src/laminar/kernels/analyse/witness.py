@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice, product
 from typing import Final
 
 from laminar.kernels.analyse.facts import Facts
 from laminar.kernels.analyse.form import Form, Symbol
 from laminar.kernels.analyse.values import Site
-from laminar.kernels.language.tree import WHOLE
+from laminar.kernels.arguments import evaluated
+from laminar.kernels.language.tree import WHOLE, Read, Variable, walk
 
-SIZES: Final = (2, 3, 4, 5)  # that all sizes and values have
+SIZES: Final = (2, 3, 4, 5)  # that all sizes and values have, if what the kernel assumes allows it
+MOST_TRIED: Final = 2000  # other values that are tried, where it does not
 MOST: Final = 2000  # places of one access that are looked at
 
 
@@ -38,19 +41,42 @@ class Small:
         return [one for size in SIZES if (one := Small(facts, size))._starts()]
 
     @property
+    def numbers(self) -> dict[str, int]:
+        """Whole values of the call, by name."""
+        whole = [symbol for symbol in self.given if symbol.kind == "value" and symbol.variable and symbol.variable.type in WHOLE]
+        return {symbol.name: self.given[symbol] for symbol in whole}
+
+    @property
     def text(self) -> str:
-        names = [symbol.name for symbol in self.given if symbol.kind == "value" and symbol.variable and symbol.variable.type in WHOLE]
-        return f"{self.count} instances" + (f" and {', '.join(f'{name} = {self.size}' for name in names)}" if names else "")
+        values = ", ".join(f"{name} = {number}" for name, number in self.numbers.items())
+        return f"{self.count} instances" + (f" and {values}" if values else "")
 
     def _starts(self) -> bool:
         """Do sizes make sense?"""
         facts = self.facts
         self.given = {symbol: self.size for symbol in facts.parameters.values() if symbol.kind in ("count", "value")}
+        if not self._assumed():
+            return False
         number = facts.number or Form.of(facts.parameters[facts.kernel.count])
         self.count = self.value(number, self.given) or 0
         self.given[facts.parameters[facts.kernel.count]] = self.count
         shapes = [self.value(size, self.given) for shape in facts.shapes.values() for size in shape]
         return self.count > 1 and all(size is not None and size > 0 for size in shapes)
+
+    def _assumed(self) -> bool:
+        """Other values for those that something is assumed of, where it does not hold of this size; does it hold of any?"""
+        kernel, every = self.facts.kernel, self.facts.parameters
+        named = dict.fromkeys(
+            part.variable for one in kernel.assumptions for part in walk(one) if isinstance(part, Read) and part.variable.type in WHOLE
+        )
+        ways = product([self.size, *reversed(range(self.size)), self.size + 1], repeat=len(named))
+        for numbers in islice(ways, MOST_TRIED):
+            scalars: dict[Variable, bool | int | float] = dict.fromkeys(every, self.size)
+            scalars |= dict(zip(named, numbers, strict=True))
+            if all(evaluated(one, scalars) for one in kernel.assumptions):
+                self.given |= {every[variable]: int(scalars[variable]) for variable in named}
+                return True
+        return False
 
     def shape(self, site: Site) -> tuple[int, ...]:
         return tuple(self.value(size, self.given) or 0 for size in self.facts.shapes[site.node.object])
@@ -121,8 +147,8 @@ class Small:
         return self.value(left[0], values) if len(left) == 1 else None
 
 
-def meeting(facts: Facts, one: Site, other: Site, ways: list[frozenset[int]]) -> tuple[int, int, str] | None:
-    """Two instances that use the same element, and with which sizes. `ways`: loops in whose same round both are."""
+def meetings(facts: Facts, one: Site, other: Site, ways: list[frozenset[int]]) -> Iterator[Small]:
+    """Sizes with which two instances use the same element. `ways`: loops in whose same round both are."""
     for small in Small.all(facts):
         shape = small.shape(one)
         for rounds in ways:
@@ -134,18 +160,18 @@ def meeting(facts: Facts, one: Site, other: Site, ways: list[frozenset[int]]) ->
             for place in small.places(other):
                 first = seen.get(_key(place, rounds))
                 if first is not None and first != place.instance and _inside(place.index, shape):
-                    return first, place.instance, small.text
-    return None
+                    yield small
+                    break
 
 
-def beyond(facts: Facts, site: Site) -> tuple[int, tuple[int, ...], str] | None:
-    """An instance that is out of bounds, its indices, and with which sizes."""
+def beyond(facts: Facts, site: Site) -> Iterator[Small]:
+    """Sizes with which an instance is out of bounds."""
     for small in Small.all(facts):
         shape = small.shape(site)
         for place in small.places(site):
             if not _inside(place.index, shape):
-                return place.instance, place.index, small.text
-    return None
+                yield small
+                break
 
 
 def _key(place: Place, rounds: frozenset[int]) -> tuple[object, ...]:

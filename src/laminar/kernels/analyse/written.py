@@ -29,11 +29,16 @@ def _always(facts: Facts, block: Block, loops: tuple[Loop, ...]) -> list[tuple[S
         elif isinstance(one, Scope):
             found += _always(facts, one.body, loops)
         elif isinstance(one, If):
-            first, second = _always(facts, one.then, loops), _always(facts, one.other, loops)
-            found += [store for store in first if any(_same(facts, store[0], other[0]) for other in second)]
+            first, second = _always(facts, one.then, ()), _always(facts, one.other, ())
+            found += [(store, loops) for store in _once(first) if any(_same(facts, store, other) for other in _once(second))]
         if escapes((one,)):
             break
     return found
+
+
+def _once(found: list[tuple[Store, tuple[Loop, ...]]]) -> list[Store]:
+    """Those in no loop, which might have no rounds."""
+    return [store for store, loops in found if not loops]
 
 
 def _same(facts: Facts, one: Store, other: Store) -> bool:

@@ -7,10 +7,11 @@ Read in this order:
     bench.py                         how fast it is
     build.py                         a kernel to LLVM's text: fast code, code that checks everything, and which of them a run needs
     plan.py                          how many instances at once: rows x vectors x lanes; may they run at once?
-    space.py, boxes.py               `row = i / cols; col = i % cols` as loops without a division; boxes of instances
-    ranges.py, known.py, intervals.py    bounds proved as a run starts
+    boxes.py                         the digits of analyse/space.py as loops without a division; boxes of instances
+    started.py                       tests that proofs (analyse/proofs.py) need as a run starts, and what code may leave away then
     differs.py, grid.py              what differs among the instances of a block, and values of a block
     body.py, statements.py, branches.py, expressions.py   the tree to operations on blocks; masks where ways part
+    interrupts.py                    Ctrl-C, and other threads, while a call takes long
     memory.py, atomics.py            elements of arrays: side by side, gathered, one after another
     instrumented.py, regions.py, steady.py   code that counts, for the emulator's report
     watch.py, shadows.py, marks.py, side_by_side.py   and looks for races and for what has no value

@@ -23,7 +23,8 @@ DONE, FAILED, BUSY, ASLEEP, UNHELPED = range(5)  # what became of a job; the las
 
 
 class Status(ctypes.Structure):
-    """The first failure of a call, if any."""
+    """The first failure of a call, if any; and what interrupts.py needs to end it: `since`, the clock when it looked last, `calls` into
+    Python, `stop` of those that share the call, and the `error` that a signal's handler raised."""
 
     _fields_ = [
         ("kind", ctypes.c_int32),
@@ -33,6 +34,10 @@ class Status(ctypes.Structure):
         ("instance", ctypes.c_int64),
         ("index", ctypes.c_int64),
         ("size", ctypes.c_int64),
+        ("since", ctypes.c_int64),
+        ("calls", ctypes.c_void_p),
+        ("stop", ctypes.c_void_p),
+        ("error", ctypes.c_void_p * 3),
     ]
 
 
@@ -70,7 +75,8 @@ class Board(ctypes.Structure):
         ("arrays", ctypes.c_int64),
         ("values", ctypes.c_int64),
         ("parts", ctypes.c_int64),  # that take part, and ranges
-        ("more", ctypes.c_int64 * 2),
+        ("stop", ctypes.c_int64),  # is the job to end?
+        ("more", ctypes.c_int64),
         ("allowed", ctypes.c_uint64 * (CPUS // 64)),  # processors
         ("ranges", Range * MOST),
         ("status", Status * MOST),  # of each

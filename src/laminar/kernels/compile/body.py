@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
+from laminar.kernels.analyse.space import ALL, Digit
 from laminar.kernels.compile.assembly import KINDS, Code, Word, number, wide
 from laminar.kernels.compile.differs import Differs, Kind
 from laminar.kernels.compile.grid import LANES, ROWS, Shape, Value, base, cell, each, scalar, spread
+from laminar.kernels.compile.interrupts import Interrupts
 from laminar.kernels.compile.marks import Marked
 from laminar.kernels.compile.regions import Key, Regions
-from laminar.kernels.compile.space import Digit
 from laminar.kernels.language.tree import At, Atomic, Kernel, Load, Object, Store, Type, Variable
 
 FAIL: Final = "own.fail"
@@ -21,7 +22,6 @@ ENDLESS: Final = 2
 DIVIDED: Final = 3  # what only code with counters looks for
 RACE: Final = 4
 UNSET: Final = 5
-ALL: Final = Digit((), None)
 DEEP: Final = 16  # conditions within each other, after which LLVM is to look no further back: it looks through all of them at each
 
 
@@ -29,7 +29,7 @@ Access: TypeAlias = Load | Store | Atomic
 
 
 @dataclass(frozen=True)
-class Proofs:
+class Allowed:
     """`unchecked`: accesses by id that need no check; `free`: those that are within bounds whatever conditions say, so that they may be
     done early. `endless`: loops by id that may have no end."""
 
@@ -95,6 +95,14 @@ class Counters:
     once: bool = False  # these are of one round of a loop, which tells for all
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """`until`: when to look whether it is to go on."""
+
+    done: Word
+    until: Word
+
+
 @dataclass
 class Body:
     """`mask`: who takes part; None: all. `active`: rows that are there, if some may not be; they only count where something is changed."""
@@ -107,7 +115,7 @@ class Body:
     sizes: dict[Object, tuple[Word, ...]]
     given: dict[Variable, Word]
     digits: dict[Digit, Value]
-    proofs: Proofs
+    proofs: Allowed
     active: tuple[Word, ...] = ()
     mask: Slot | None = None
     tail: Slot | None = None  # lanes that are there, if some are beyond the end
@@ -115,7 +123,8 @@ class Body:
     variables: dict[Variable, Slot] = field(default_factory=dict)
     locals: dict[Object, Local] = field(default_factory=dict)
     loops: list[Around] = field(default_factory=list)
-    rounds: Word | None = None  # counted so far, in a loop that may have no end and all within
+    rounds: Rounds | None = None  # counted so far, in a loop that may have no end and all within
+    interrupts: Interrupts | None = None  # if it may take long
     scopes: dict[int, Around] = field(default_factory=dict)
     counters: Counters | None = None
     loose: frozenset[Variable | Object] = frozenset()  # what may be looked at before it has a value

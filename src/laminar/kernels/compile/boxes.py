@@ -11,14 +11,14 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
+from laminar.kernels.analyse.space import ALL, Cut, Digit, between
 from laminar.kernels.compile.assembly import Code, Module, Word, number
-from laminar.kernels.compile.body import ALL, Proofs
+from laminar.kernels.compile.body import Allowed
 from laminar.kernels.compile.differs import Differs, Kind
 from laminar.kernels.compile.entry import Frame, call_each, loop
 from laminar.kernels.compile.grid import LANES, ROWS, Shape, Value, each, scalar
 from laminar.kernels.compile.regions import ALL as START
 from laminar.kernels.compile.sizes import product_word
-from laminar.kernels.compile.space import Cut, Digit, between
 from laminar.kernels.compile.statements import written
 from laminar.kernels.language.tree import SIZES, Expression, Object, Variable, expressions, statements, walk
 
@@ -57,19 +57,6 @@ def _sizes(code: Code, frame: Frame, given: dict[Variable, Word], axis: int) -> 
     return _Sizes(last, middle, every)
 
 
-def fits(code: Code, frame: Frame, given: dict[Variable, Word]) -> Word:
-    """Are all sizes of the space at least 1, and their product one that does not wrap around?"""
-    good, whole = number("i1", 1), number("i64", 1)
-    top = number("i64", 2**31 - 1)
-    for factor in frame.space.cuts[-1]:
-        size = product_word(code, (factor,), given, frame.space)
-        for test in (code.compare("sge", size, number("i64", 1)), code.compare("sle", size, top)):
-            good = code.binary("and", good, test)
-        whole = code.binary("mul", whole, code.select(good, size, number("i64", 1)))
-        good = code.binary("and", good, code.compare("sle", whole, top))
-    return good
-
-
 def digits_in_use(frame: Frame) -> set[Digit]:
     found = {ALL}
 
@@ -85,7 +72,7 @@ def digits_in_use(frame: Frame) -> set[Digit]:
     return found
 
 
-def write_box(module: Module, frame: Frame, plan: Plan, proofs: Proofs) -> None:
+def write_box(module: Module, frame: Frame, plan: Plan, proofs: Allowed) -> None:
     q, rows, first, beyond, start, end = (Word(f"%{name}", "i64") for name in ("q", "rows", "first", "beyond", "from", "to"))
     parameters = [(one, "") for one in (q, rows, first, beyond, start, end)]
     code = Code(module, BOX, [*parameters, *frame.common], "i32", "noinline nounwind")
@@ -97,13 +84,16 @@ def write_box(module: Module, frame: Frame, plan: Plan, proofs: Proofs) -> None:
     watch = frame.watch
     counters = watch.counters(code, frame.status, rows if shape.rows > 1 else None) if watch is not None else None
     above = _rows_digits(code, plan, sizes, q, rows)
+    interrupts = frame.interrupts(code)
 
     def stretch(middle: Word) -> None:
         elementary = [*_middle_digits(code, plan, sizes, middle), *above]
 
         def block(shape: Shape, masked: bool, now: Word) -> None:
+            if interrupts is not None and interrupts.counts:
+                interrupts.round()
             digits = {one: _digit(code, frame, shape, sizes, one, now, elementary) for one in digits_in_use(frame)}
-            body = frame.body(code, differs[shape], digits, proofs, active, counters)
+            body = frame.body(code, differs[shape], digits, proofs, active, counters, interrupts)
             if masked:
                 lanes = Value("long", LANES, (number("i64", 0),), 1)
                 left = code.binary("sub", end, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from itertools import groupby
 from typing import Final, TypeAlias
 
 from laminar.kernels.compile.body import Body
@@ -12,7 +13,21 @@ from laminar.kernels.compile.differs import narrows
 from laminar.kernels.compile.expressions import careful, if_asked, needs_someone, value_of
 from laminar.kernels.compile.grid import LANES, Value, each
 from laminar.kernels.compile.regions import Key
-from laminar.kernels.language.tree import Atomic, Binary, Block, Call, Expression, If, Loop, Scope, Store, expressions, statements, walk
+from laminar.kernels.language.tree import (
+    Atomic,
+    Binary,
+    Block,
+    Call,
+    Expression,
+    If,
+    Load,
+    Loop,
+    Scope,
+    Store,
+    expressions,
+    statements,
+    walk,
+)
 
 Write: TypeAlias = Callable[[Body, Block], None]
 """Writes the statements of a block: `written` of statements.py."""
@@ -37,16 +52,36 @@ def branch(body: Body, one: If, write: Write) -> None:
 
 
 def _conjunction(body: Body, one: If, write: Write) -> None:
-    """`a && b && c`: those that are the same for all are looked at first, by a jump, if they need nothing of the others."""
-    terms = _terms(one.condition)
-    same = [term for term in terms if not body.differs.kind(term).bits and not careful(body, term)]
-    rest = [term for term in terms if term not in same]
-    if not same or not rest:
-        _plain(body, one, one.condition, write)
-        return
-    test = value_of(body, _all(same))
-    with body.code.when(test.whole):
-        _plain(body, one, _all(rest), write)
+    """`a && b && c`: those that are the same for all are looked at by a jump, and before others that cannot fail."""
+    test: Value | None = None
+    with ExitStack() as around:
+        for term, jumps in _sooner(body, _terms(one.condition)):
+            found = if_asked(body, test, term, _FIRST) if test is not None and careful(body, term) else value_of(body, term)
+            if not found.bits and (jumps or test is None):
+                around.enter_context(body.code.when(found.whole))
+            else:
+                test = body.both(test, found)
+        if test is not None:
+            _masked(body, one.then, test, (id(one), "then"), write)
+        else:
+            write(body, one.then)
+
+
+def _sooner(body: Body, terms: list[Expression]) -> list[tuple[Expression, bool]]:
+    """Terms in the order in which they are looked at, and whether a jump goes by them; those of one kind that follow each other are one."""
+    ordered: list[tuple[Expression, bool]] = []
+    for term in terms:
+        same = not body.differs.kind(term).bits and not careful(body, term)
+        place = len(ordered)
+        while same and place and not ordered[place - 1][1] and not _may_fail(body, ordered[place - 1][0]):
+            place -= 1
+        ordered.insert(place, (term, same))
+    return [(_all([term for term, _ in group]), same) for same, group in groupby(ordered, key=lambda one: one[1])]
+
+
+def _may_fail(body: Body, term: Expression) -> bool:
+    """Who looks at it first may end the run: it must not be passed over then."""
+    return any(isinstance(part, Load) and id(part) not in body.proofs.unchecked for part in walk(term))
 
 
 def _in_order(body: Body, one: If, write: Write) -> None:
@@ -80,15 +115,6 @@ def _keyed(one: Expression) -> list[tuple[Expression, Key]]:
     if isinstance(one, Binary) and one.operator == "and" and not (isinstance(one.right, Binary) and one.right.operator == "and"):
         return [*_keyed(one.left), (one.right, (id(one), "right"))]
     return [(one, _FIRST)]
-
-
-def _plain(body: Body, one: If, condition: Expression, write: Write) -> None:
-    test = value_of(body, condition)
-    if test.bits:
-        _masked(body, one.then, test, (id(one), "then"), write)
-    else:
-        with body.code.when(test.whole):
-            write(body, one.then)
 
 
 def _terms(one: Expression) -> list[Expression]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from laminar.kernels.analyse.counted import finite
+from laminar.kernels.analyse.proofs import Proofs, ordered
+from laminar.kernels.analyse.space import Space
 from laminar.kernels.compile.assembly import Code, Module, Word
 from laminar.kernels.compile.board import write_claim
-from laminar.kernels.compile.body import Proofs
-from laminar.kernels.compile.boxes import Plan, fits, walk_boxes, write_box
+from laminar.kernels.compile.body import Allowed
+from laminar.kernels.compile.boxes import Plan, walk_boxes, write_box
 from laminar.kernels.compile.differs import Differs
 from laminar.kernels.compile.entry import RUN, Frame, call_each, write_each, write_fail, write_run, write_watched
 from laminar.kernels.compile.grid import Shape
-from laminar.kernels.compile.ranges import Ranges
-from laminar.kernels.compile.space import Space
+from laminar.kernels.compile.interrupts import is_long, write_poll
+from laminar.kernels.compile.started import Started, allowed
 from laminar.kernels.compile.watch import Watch
 from laminar.kernels.language.tree import Kernel, Loop, Variable, statements
 
@@ -26,24 +28,25 @@ def built(kernel: Kernel, space: Space, plan: Plan | None, watch: Watch | None =
     begin, end = Word("%begin", "i64"), Word("%end", "i64")
     endless = frozenset(id(one) for one in statements(kernel.body) if isinstance(one, Loop) and not finite(one))
     differs = Differs.of(space, plan.shape if plan is not None else Shape(), plan.axis if plan is not None else 0)
+    proofs = Proofs.of(kernel, space)
+    (fast_code, tests), checked = allowed(proofs, endless, differs), Allowed(endless=endless)
+    tests |= proofs.fits if space.cuts else frozenset()
     write_fail(module)
+    if is_long(kernel.body):
+        write_poll(module)
 
     def choose(code: Code, given: dict[Variable, Word]) -> None:
-        ranges = Ranges.of(code, differs, given, begin, end)
-        proofs = Proofs(frozenset(ranges.unchecked), frozenset(ranges.free), endless - ranges.ends)
-        test = ranges.all_hold()
-        if space.cuts:
-            test = code.binary("and", test, fits(code, frame, given))
+        test = Started(code, given, begin, end).all_hold(ordered(tests))
         fast, slow = code.fresh("fast"), code.fresh("slow")
         code.branch(test, fast, slow)
         code.label(slow)
         code.give(call_each(code, frame, CHECKED, begin, end))
         code.label(fast)
         if plan is None:
-            write_each(module, frame, FAST, proofs)
+            write_each(module, frame, FAST, fast_code)
             code.give(call_each(code, frame, FAST, begin, end))
         else:
-            write_box(module, frame, plan, proofs)
+            write_box(module, frame, plan, fast_code)
             walk_boxes(code, frame, given, plan, begin, end)
 
     def record(code: Code, _: dict[Variable, Word]) -> None:
@@ -54,8 +57,8 @@ def built(kernel: Kernel, space: Space, plan: Plan | None, watch: Watch | None =
     else:
         write_run(module, frame, choose, "own.plain")
         write_run(module, frame, record, "own.record")
-        write_each(module, frame, RECORDED, Proofs(endless=endless), "minsize optsize cold", recorded=True)
+        write_each(module, frame, RECORDED, checked, "minsize optsize cold", recorded=True)
         write_watched(module, frame, "own.plain", "own.record")
     write_claim(module, RUN)
-    write_each(module, frame, CHECKED, Proofs(endless=endless), "minsize optsize cold")
+    write_each(module, frame, CHECKED, checked, "minsize optsize cold")
     return str(module)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from laminar.kernels.analyse.space import Space
 from laminar.kernels.compile.grid import FARTHEST, LANES, ROWS, Shape
-from laminar.kernels.compile.space import Space
 from laminar.kernels.language.fold import folded
 from laminar.kernels.language.tree import (
     WHOLE,

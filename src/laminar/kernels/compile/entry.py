@@ -10,15 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from laminar.kernels.analyse.space import ALL, Digit, Space
 from laminar.kernels.compile.assembly import KINDS, Code, Module, Word, number
-from laminar.kernels.compile.body import ALL, FAIL, Body, Counters, Proofs
+from laminar.kernels.compile.body import FAIL, Allowed, Body, Counters
 from laminar.kernels.compile.differs import Differs
 from laminar.kernels.compile.grid import Shape, Value
+from laminar.kernels.compile.interrupts import Interrupts, asks, is_long
 from laminar.kernels.compile.marks import Marked
 from laminar.kernels.compile.regions import ALL as START
 from laminar.kernels.compile.shadows import mark_of
 from laminar.kernels.compile.sizes import size_word
-from laminar.kernels.compile.space import Digit, Space
 from laminar.kernels.compile.statements import written
 from laminar.kernels.compile.watch import FEW, Watch
 from laminar.kernels.language.tree import Kernel, Object, Variable
@@ -67,20 +68,25 @@ class Frame:
         word = code.convert("trunc", self.count, "i32") if count.type == "int" else self.count
         return {count: word, **self.values}
 
+    def interrupts(self, code: Code) -> Interrupts | None:
+        """As a function starts; None: no instance takes long."""
+        return Interrupts(code, self.status, counts=asks(self.kernel.body)) if is_long(self.kernel.body) else None
+
     def body(
         self,
         code: Code,
         differs: Differs,
         digits: dict[Digit, Value],
-        proofs: Proofs,
+        proofs: Allowed,
         active: tuple[Word, ...] = (),
         counters: Counters | None = None,
+        interrupts: Interrupts | None = None,
     ) -> Body:
         """Ready to be written: variables that are parameters and change have their values."""
         given = self.given(code)
         sizes = {one: tuple(size_word(code, size, given) for size in one.shape) for one in self.kernel.objects}
         made = Body(code, self.kernel, differs, self.status, dict(self.arrays), sizes, given, digits, proofs, active)
-        made.counters = counters
+        made.counters, made.interrupts = counters, interrupts
         if counters is not None:
             made.loose = self.loose
             made.marks = {one: mark_of(one) for one in counters.filled}
@@ -132,15 +138,19 @@ def write_fail(module: Module) -> None:
     code.finish()
 
 
-def write_each(module: Module, frame: Frame, name: str, proofs: Proofs, attributes: str = "", *, recorded: bool = False) -> None:
+def write_each(module: Module, frame: Frame, name: str, proofs: Allowed, attributes: str = "", *, recorded: bool = False) -> None:
     """One instance after another, from %begin to %end. `recorded`: with the elements that each looks at."""
     begin, end = Word("%begin", "i64"), Word("%end", "i64")
     code = Code(module, name, [(begin, ""), (end, ""), *frame.common], "i32", f"noinline nounwind {attributes}")
     differs = Differs.of(frame.space, Shape())
     counters = frame.watch.counters(code, frame.status, recorded=recorded) if frame.watch is not None else None
 
+    interrupts = frame.interrupts(code)
+
     def one(now: Word) -> None:
-        body = frame.body(code, differs, {ALL: Value("long", 0, (now,))}, proofs, counters=counters)
+        if interrupts is not None and interrupts.counts:
+            interrupts.round()
+        body = frame.body(code, differs, {ALL: Value("long", 0, (now,))}, proofs, counters=counters, interrupts=interrupts)
         body.count(START)
         written(body, frame.kernel.body)
 

@@ -55,7 +55,9 @@ def _new_machine() -> Any:
 
 @functools.lru_cache(1)
 def _linker() -> Any:
-    return llvm.create_lljit_compiler(_new_machine())
+    """By JITLink, which puts all of a piece of code into one block of memory. RuntimeDyld, LLVM's older linker, maps code and constants one
+    by one, and ends the process where memory is so fragmented that they lie further apart than 32 bits reach (llvm-project#71963)."""
+    return llvm.create_lljit_compiler(_new_machine(), use_jit_link=True)
 
 
 def linked(code: bytes, name: str, *wanted: str) -> tuple[Any, dict[str, int]]:

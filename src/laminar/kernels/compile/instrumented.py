@@ -14,15 +14,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from laminar.kernels.analyse.space import Space
 from laminar.kernels.arguments import Value, shape_of
 from laminar.kernels.compile import cache
 from laminar.kernels.compile.board import Status
 from laminar.kernels.compile.body import ENDLESS
 from laminar.kernels.compile.host import host, object_code
+from laminar.kernels.compile.interrupts import heard
 from laminar.kernels.compile.marks import Bits
 from laminar.kernels.compile.native import Native, check_small, text_of, waits
 from laminar.kernels.compile.plan import independent, planned
-from laminar.kernels.compile.space import Space
 from laminar.kernels.compile.watch import MOST_OWNERS, Watch
 from laminar.kernels.emulate.report import Access, Register, Report
 from laminar.kernels.emulate.run import STEPS, emulate
@@ -68,6 +69,7 @@ class Room:
         for name, value in (("records", self.records.ctypes.data), ("parts", parts), ("window", self.window), ("unit", unit)):
             self._words[watch.word(name)] = value
         self.place = ctypes.addressof(self._words)
+        heard(self.status)
         self._regions = watch.regions
         self._met = met
         self._own = [(one.ctypes.data, one.nbytes) for one in (*met, self.records)]
@@ -93,6 +95,7 @@ class Room:
         self.go_on()
         for place, size in self._all:
             ctypes.memset(place, 0, size)
+        heard(self.status)
 
     def go_on(self) -> None:
         """For the next one behind a barrier: it counts on, and meets nobody from before."""

@@ -18,7 +18,9 @@ from typing import Any, Final, NoReturn, TypeAlias, final
 import numpy as np
 
 from laminar.core.errors import LaminarError
-from laminar.kernels.arguments import DTYPES, shape_of
+from laminar.kernels.analyse.proofs import accesses
+from laminar.kernels.analyse.space import Space
+from laminar.kernels.arguments import DTYPES, check_assumptions, evaluated, shape_of
 from laminar.kernels.compile import cache
 from laminar.kernels.compile.board import CLAIM, Status
 from laminar.kernels.compile.board import MOST as MOST_THREADS
@@ -28,9 +30,8 @@ from laminar.kernels.compile.build import built
 from laminar.kernels.compile.entry import RUN
 from laminar.kernels.compile.grid import Shape
 from laminar.kernels.compile.host import host, linked, object_code
+from laminar.kernels.compile.interrupts import INTERRUPTED, heard, interrupt
 from laminar.kernels.compile.plan import independent, planned
-from laminar.kernels.compile.sizes import size_number
-from laminar.kernels.compile.space import Space
 from laminar.kernels.compile.together import Pace, Shared
 from laminar.kernels.compile.watch import Watch
 from laminar.kernels.emulate.findings import HINTS
@@ -40,17 +41,12 @@ from laminar.kernels.language.room import too_large
 from laminar.kernels.language.rules import KernelError, excerpt
 from laminar.kernels.language.tree import (
     At,
-    Atomic,
     Barrier,
     Kernel,
-    Load,
     Object,
-    Store,
     Type,
     Variable,
-    expressions,
     statements,
-    walk,
 )
 from laminar.kernels.language.types import converted
 
@@ -115,7 +111,7 @@ class Native:
         if not 0 <= begin <= end <= count:
             raise LaminarError("L702", f"{self._file}: instances {begin} to {end} of {count}", hint="a part of what there is")
         pointers, slots = self._given(arrays, values)
-        status = Status()
+        status = heard(Status())
         if begin < end and self._call(begin, end, count, pointers, slots, ctypes.addressof(status)):
             self.fail(status)
 
@@ -133,7 +129,11 @@ class Native:
         pointers, slots = self._given(arrays, values)
 
         def run() -> bool:
-            return not self._call(0, count, count, pointers, slots, status)
+            if not self._call(0, count, count, pointers, slots, status):
+                return True
+            if Status.from_address(status).kind == INTERRUPTED:
+                interrupt(Status.from_address(status))
+            return False
 
         run.holds = (self, arrays)  # type: ignore[attr-defined]  # as long as it is there, so are the code and the arrays
         return run
@@ -154,7 +154,7 @@ class Native:
             together = shared.bound(pointers, slots, self.unit(values, count), count, min(threads, MOST_THREADS))
             together.arrays = arrays  # type: ignore[attr-defined]  # as long as it is there, so are they
             return together
-        status, call = Status(), self._call
+        status, call = heard(Status()), self._call
         place = ctypes.addressof(status)
 
         def alone() -> None:
@@ -174,7 +174,7 @@ class Native:
         scalars = {self.kernel.count: count, **{one.of: int(value) for one, value in zip(self.kernel.values, values, strict=True)}}
         size = 1
         for factor in self._space.cuts[self.plan.axis - 1]:
-            size *= size_number(self._space.resolved_deep(self._space.sizes[factor]), scalars)  # type: ignore[arg-type]
+            size *= evaluated(self._space.resolved_deep(self._space.sizes[factor]), scalars) or 1  # type: ignore[arg-type]
         return max(size * self.plan.shape.rows, 1)
 
     def _check(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int) -> None:
@@ -195,6 +195,7 @@ class Native:
             self.kernel.count: count,
             **{one.of: value for one, value in zip(wanted, values, strict=True) if isinstance(one.of, Variable)},
         }
+        check_assumptions(self.kernel, scalars, self._file)
         for one, array in zip(parameters, arrays, strict=True):
             assert isinstance(one.of, Object)
             shape, dtype = shape_of(one.of, scalars), DTYPES[one.of.type]
@@ -219,6 +220,8 @@ class Native:
         """Say what a call noted in its status. `more`: what else mends a loop that does not end."""
         at = At(status.line, status.column)
         where, shown = f"{self._file}:{at.line}:{at.column}", excerpt(self.kernel.text, at)
+        if status.kind == INTERRUPTED:
+            interrupt(status)
         if status.kind != OUTSIDE:
             said = f"{where}: the loop went on for more than {status.size:,} rounds in instance {status.instance}"
             raise LaminarError("L704", f"{said}\n{shown}", hint=f"mend the loop's condition{more}")
@@ -230,14 +233,6 @@ class Native:
 def waits(kernel: Kernel) -> bool:
     """Are there barriers or shared arrays?"""
     return any(one.memory == "shared" for one in kernel.objects) or any(isinstance(one, Barrier) for one in statements(kernel.body))
-
-
-def accesses(kernel: Kernel) -> list[Load | Store | Atomic]:
-    found: list[Load | Store | Atomic] = []
-    for one in statements(kernel.body):
-        found += [part for whole in expressions(one) for part in walk(whole) if isinstance(part, Load)]
-        found += [one] if isinstance(one, (Store, Atomic)) else []
-    return found
 
 
 def check_small(kernel: Kernel, file: str = "kernel.c") -> None:

@@ -13,11 +13,11 @@ from typing import Final
 from laminar.kernels.analyse.barriers import Intervals
 from laminar.kernels.analyse.facts import Facts
 from laminar.kernels.analyse.races import Races
+from laminar.kernels.analyse.space import Digit, Space
 from laminar.kernels.compile.boxes import Plan
 from laminar.kernels.compile.differs import Differs
 from laminar.kernels.compile.grid import LANES, ROWS, Shape
 from laminar.kernels.compile.host import Host
-from laminar.kernels.compile.space import Digit, Space
 from laminar.kernels.language.room import local_bytes
 from laminar.kernels.language.tree import (
     Assign,

@@ -14,6 +14,7 @@ from typing import Final
 from laminar.core import futex
 from laminar.kernels.compile.board import CPUS, MOST, Board, Status, text
 from laminar.kernels.compile.host import linked, object_code
+from laminar.kernels.compile.interrupts import heard
 
 WATCH: Final = 4096  # looks before a helper sleeps; some hundred microseconds
 LEAST: Final = 4e-6  # seconds that a job takes the caller alone: less is never shared
@@ -36,6 +37,7 @@ class Pool:
         self._memory = ctypes.create_string_buffer(ctypes.sizeof(Board) + 64)
         self.place = -(-ctypes.addressof(self._memory) // 64) * 64
         self._board = Board.from_address(self.place)
+        self._listen()
         self._wake = threading.Semaphore(0)  # where there is no futex
         self._helpers = 0
         self._change = threading.Lock()
@@ -66,8 +68,15 @@ class Pool:
         """Of a job that failed; others may come then."""
         found = [Status.from_buffer_copy(self._board.status[one]) for one in range(threads) if self._board.status[one].kind]
         ctypes.memset(self.place + Board.status.offset, 0, Board.status.size)
+        self._listen()
         self._board.busy = 0
         return found
+
+    def _listen(self) -> None:
+        """Whoever hears that the job is to end tells the others."""
+        self._board.stop = 0
+        for status in self._board.status:
+            heard(status, self.place + Board.stop.offset)
 
     def learn(self, lost: float) -> None:
         """How much longer a short job took than it would have taken alone. Where others want the processors, a helper may lose its own in

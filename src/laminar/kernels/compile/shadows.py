@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from laminar.kernels.analyse.space import ALL
 from laminar.kernels.compile.assembly import Word, number
-from laminar.kernels.compile.body import ALL, RACE, UNSET, Body
+from laminar.kernels.compile.body import RACE, UNSET, Body
 from laminar.kernels.compile.differs import Kind
 from laminar.kernels.compile.grid import Value, constant, scalar
 from laminar.kernels.compile.marks import Marked

@@ -1,13 +1,12 @@
-"""Sizes: expressions of values and the number of instances, computed with 64 bits, by LLVM's code or by Python."""
+"""Sizes: expressions of values and the number of instances, computed with 64 bits by LLVM's code, as `arguments.evaluated` does."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from laminar.kernels.analyse.space import Cut, Space
 from laminar.kernels.compile import arithmetic
 from laminar.kernels.compile.assembly import Code, Word, number
-from laminar.kernels.compile.space import Cut, Space
-from laminar.kernels.language.fold import folded
 from laminar.kernels.language.tree import Binary, Cast, Constant, Expression, Read, Unary, Variable
 
 
@@ -35,22 +34,3 @@ def product_word(code: Code, cut: Cut, given: Mapping[Variable, Word], space: Sp
     for factor in cut:
         made = code.binary("mul", made, size_word(code, space.sizes[factor], given, space))
     return made
-
-
-def size_number(one: Expression, given: Mapping[Variable, int]) -> int:
-    """As above; values may be of any size."""
-    match one:
-        case Read():
-            return given[one.variable]
-        case Cast():
-            return size_number(one.value, given)
-        case Unary():
-            inner = size_number(one.value, given)
-            return -inner if one.operator == "-" else ~inner
-        case Binary():
-            left, right = size_number(one.left, given), size_number(one.right, given)
-            found = folded(Binary(one.at, "long", one.operator, Constant(one.at, "long", left), Constant(one.at, "long", right)))
-            return int(found.value) if found else 0
-        case Constant():
-            return int(one.value)
-    raise AssertionError(f"{type(one).__name__} in a size")

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from laminar.kernels.compile.assembly import KINDS, Word, number
+from laminar.kernels.compile.assembly import KINDS, number
 from laminar.kernels.compile.atomics import changed
-from laminar.kernels.compile.body import ENDLESS, Around, Body, Local
+from laminar.kernels.compile.body import ENDLESS, Around, Body, Local, Rounds
 from laminar.kernels.compile.branches import branch
 from laminar.kernels.compile.differs import is_set, narrows
 from laminar.kernels.compile.expressions import value_of
 from laminar.kernels.compile.grid import constant, scalar
+from laminar.kernels.compile.interrupts import FIRST, polls
 from laminar.kernels.compile.memory import stored
 from laminar.kernels.compile.shadows import mark_of, note_assigned, note_declared
 from laminar.kernels.compile.steady import steady
@@ -113,8 +114,9 @@ def _loop(body: Body, one: Loop) -> None:
     after = code.fresh("after")
     around, rounds = body.rounds, body.rounds  # loops within one that may have no end count with it
     if rounds is None and id(one) in body.proofs.endless:
-        rounds = code.room("i64")
-        code.store(number("i64", 0), rounds)
+        rounds = Rounds(code.room("i64"), code.room("i64"))
+        code.store(number("i64", 0), rounds.done)
+        code.store(number("i64", min(FIRST, _most(body))), rounds.until)
     body.rounds = rounds
     if not bits and steady(body, one):
         _steady_rounds(body, one, after)
@@ -131,12 +133,14 @@ def _loop(body: Body, one: Loop) -> None:
     body.rounds = around
 
 
-def _rounds(body: Body, one: Loop, rounds: Word | None) -> None:
+def _rounds(body: Body, one: Loop, rounds: Rounds | None) -> None:
     code, around = body.code, body.loops[-1]
     again = code.fresh("again")
     code.label(again)
     if rounds is not None:
         _count(body, one, rounds)
+    elif body.interrupts is not None and polls(one):
+        body.interrupts.round()
     if not one.test_last:
         _ask(body, one)
     _round(body, one)
@@ -166,6 +170,8 @@ def _steady_rounds(body: Body, one: Loop, after: str) -> None:
         body.counters = counted
         again = code.fresh("again")
         code.label(again)
+        if body.interrupts is not None and polls(one):
+            body.interrupts.round()
         _ask(body, one)
         code.store(code.binary("add", code.load("i64", many), number("i64", 1)), many)
         _round(body, one)
@@ -209,15 +215,24 @@ def _round(body: Body, one: Loop) -> None:
         written(body, one.body)
 
 
-def _count(body: Body, one: Loop, rounds: Word) -> None:
-    code = body.code
-    now = code.load("i64", rounds)
-    failed, fine = code.fresh("failed"), code.fresh("fine")
-    code.store(code.binary("add", now, number("i64", 1)), rounds)
-    most = number("i64", body.counters.rounds if body.counters is not None else MOST_ROUNDS)
-    code.branch(code.compare("sge", now, most), failed, fine, rare=True)
+def _most(body: Body) -> int:
+    return body.counters.rounds if body.counters is not None else MOST_ROUNDS
+
+
+def _count(body: Body, one: Loop, rounds: Rounds) -> None:
+    """Rounds, up to where it is asked whether the call is to end; and whether there were too many."""
+    code, most = body.code, number("i64", _most(body))
+    now = code.load("i64", rounds.done)
+    looks, failed, on, fine = (code.fresh(name) for name in ("looks", "failed", "on", "fine"))
+    code.store(code.binary("add", now, number("i64", 1)), rounds.done)
+    code.branch(code.compare("sge", now, code.load("i64", rounds.until)), looks, fine, rare=True)
+    code.label(looks)
+    code.branch(code.compare("sge", now, most), failed, on, rare=True)
     code.label(failed)
     body.fail(ENDLESS, one.at, body.taking_part(), scalar("long", now), most)
+    code.label(on)
+    assert body.interrupts is not None, "a loop that may have no end takes long"
+    code.store(code.intrinsic("smin", most, code.binary("add", now, body.interrupts.look())), rounds.until)
     code.label(fine)
 
 

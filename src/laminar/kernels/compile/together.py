@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from laminar.kernels.compile.board import ASLEEP, DONE, FAILED, UNHELPED, Job, Status
+from laminar.kernels.compile.interrupts import heard
 from laminar.kernels.compile.pool import ALONE, LEAST, pool
 
 CALL: Final = 1e-6  # seconds that a call takes that does nothing
@@ -37,7 +38,7 @@ class Shared:
 
     def bound(self, pointers: Any, slots: Any, unit: int, count: int, threads: int) -> Callable[[], None]:
         """To be called many times. `unit`: instances that are best run together."""
-        status, call, pace, clock, helpers = Status(), self.call, self.pace, time.perf_counter, pool()
+        status, call, pace, clock, helpers = heard(Status()), self.call, self.pace, time.perf_counter, pool()
         place, first = ctypes.addressof(status), _whole(-(-count // (threads * CHUNKS)), unit)
         job = Job(claim=self.claim, count=count, arrays=ctypes.addressof(pointers), values=ctypes.addressof(slots))
         job_at = ctypes.addressof(job)
@@ -82,7 +83,7 @@ class Shared:
                 if alone_for < guess:  # a first look may have been at cold memory, or disturbed
                     pace.seconds = alone_for / (count - begun)
             elif said == FAILED:
-                self.fail(min(helpers.failures(threads), key=lambda one: int(one.instance)))
+                self.fail(min(helpers.failures(threads), key=lambda one: (one.error[0] is None, int(one.instance))))
             else:
                 if said == ASLEEP:
                     helpers.nobody(threads - 1)

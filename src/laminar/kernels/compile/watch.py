@@ -9,6 +9,7 @@ by these. All instances are run once, whichever way.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
@@ -16,6 +17,7 @@ from typing import Final, Literal, TypeAlias
 from laminar.kernels.analyse.assigned import Assigned
 from laminar.kernels.analyse.facts import Facts
 from laminar.kernels.compile.assembly import Code, Word, number
+from laminar.kernels.compile.board import Status
 from laminar.kernels.compile.body import Counters
 from laminar.kernels.compile.marks import UNKNOWN, Marked, counted_bits, overlap
 from laminar.kernels.compile.regions import Regions
@@ -47,7 +49,7 @@ Sort: TypeAlias = Literal["once", "few", "owner"]
 """Of what is kept of an element: that somebody was there, a bit, if nobody comes twice (marks.py); what for, a byte, if an instance knows
 itself where it has been; or who, and what for, a word (shadows.py)."""
 
-STATUS: Final = 40  # bytes
+STATUS: Final = ctypes.sizeof(Status)  # bytes
 FEW: Final = 4  # places that an instance compares with where it has been
 MOST_OWNERS: Final = (1 << 29) - 2  # instances that a word has numbers for
 OWN_WORDS: Final = ("records", "base", "parts", "window", "unit")

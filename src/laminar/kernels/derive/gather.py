@@ -132,7 +132,9 @@ class _Gather:
         known = [Parameter(self.back.count.name, "value", self.back.count, at), *self.back.parameters[2:]]
         parameters = [replace(one, of=self.target, mode="out") if one.of is old else one for one in known]
         block, _ = pruned(tuple(body), frozenset({self.target}))
-        return replace(self.back, parameters=(*first, *parameters), body=tidied(block), instances=product_of(self.target.shape, at))
+        return replace(
+            self.back, parameters=(*first, *parameters), body=tidied(block), instances=product_of(self.target.shape, at), assumptions=()
+        )
 
     def _collect(self, block: Block, steps: tuple[Statement | Expression, ...], loops: tuple[_Range, ...]) -> None:
         for place, one in enumerate(block):

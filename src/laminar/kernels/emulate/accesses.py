@@ -12,7 +12,7 @@ from typing import Final
 from laminar.kernels.emulate.arithmetic import ZERO
 from laminar.kernels.emulate.writer import Kind, Site, Writer
 from laminar.kernels.language.fold import folded
-from laminar.kernels.language.tree import At, Load, Object
+from laminar.kernels.language.tree import Atomic, Load, Object, Store
 
 STRIDES: Final = 16
 """So many executions of a site by an instance are compared with those of its neighbour."""
@@ -25,9 +25,11 @@ RIVALS: Final[dict[Kind, tuple[Kind, ...]]] = {
 }
 
 
-def element(w: Writer, at: At, object_: Object, index: list[str], kind: Kind) -> tuple[Site, str, str]:
+def element(w: Writer, node: Load | Store | Atomic, index: list[str], kind: Kind) -> tuple[Site, str, str]:
     """The site, the element's number in memory, and the condition that it is there (empty: for sure)."""
-    site, number = w.site(at, object_, kind), w.object(object_)
+    object_ = node.object
+    site, number = w.site(node.at, object_, kind), w.object(object_)
+    w.hold(node, *index)
     sizes = [_size(object_, axis, number) for axis in range(len(index))]
     flat = index[0]
     for one, size in zip(index[1:], sizes[1:], strict=True):
@@ -55,7 +57,7 @@ def _inside(index: str, size: str) -> bool:
 
 
 def load(w: Writer, node: Load, index: list[str]) -> str:
-    site, flat, test = element(w, node.at, node.object, index, "read")
+    site, flat, test = element(w, node, index, "read")
     result = w.temporary()
     _guarded(w, site, test, index, [*watch(w, site, flat), *_taken(w, site, flat, result)], result)
     return result
@@ -68,19 +70,23 @@ def _taken(w: Writer, site: Site, flat: str, result: str) -> list[str]:
     return lines
 
 
-def store(w: Writer, at: At, object_: Object, index: list[str], value: str) -> None:
-    site, flat, test = element(w, at, object_, index, "write")
-    _guarded(w, site, test, index, [*watch(w, site, flat), f"a{w.object(object_)}[{flat}] = {value}"])
+def store(w: Writer, node: Store, index: list[str], value: str) -> None:
+    site, flat, test = element(w, node, index, "write")
+    _guarded(w, site, test, index, [*watch(w, site, flat), f"a{w.object(node.object)}[{flat}] = {value}"])
 
 
-def change(w: Writer, at: At, operator: str, object_: Object, index: list[str], value: str) -> None:
+def change(w: Writer, node: Atomic, index: list[str], value: str) -> None:
     """An atomic."""
-    site, flat, test = element(w, at, object_, index, "atomic")
-    old, type_ = w.temporary(), object_.type
+    site, flat, test = element(w, node, index, "atomic")
+    old, object_, operator = w.temporary(), node.object, node.operator
+    type_ = object_.type
     new = {"add": f"{old} + {value}", "min": f"f_fmin({old}, {value})", "max": f"f_fmax({old}, {value})"}[operator]
     target = f"a{w.object(object_)}[{flat}]"
     lines = [*watch(w, site, flat), *_taken(w, site, flat, old)]
-    if operator == "add" and type_ == "float":
+    if operator == "add" and w.arithmetic and type_ in ("int", "long"):
+        lines += [f"{old} = {new}", f"{target} = wrap_{type_}({old})"]
+        lines.append(f"if {target} != {old}: wrapped({w.place(node.at, 'the sum')}, v0, {old}, {target})")
+    elif operator == "add" and type_ == "float":
         lines += [f"cell[0] = {new}", f"{target} = cell[0]"]
     else:
         lines.append(f"{target} = wrap_{type_}({new})" if operator == "add" and type_ != "double" else f"{target} = {new}")
@@ -104,6 +110,8 @@ def watch(w: Writer, site: Site, flat: str) -> list[str]:
     """Lines that find another instance at the same element, and leave word of this one."""
     object_, kind, number = site.object, site.kind, w.object(site.object)
     uses = w.uses.get(object_, set())
+    if w.looked_at is not None and site.at not in w.looked_at:
+        return []
     if object_.memory == "local" or not uses & set(RIVALS[kind]) or uses == {"read"}:
         return []
     lines: list[str] = []

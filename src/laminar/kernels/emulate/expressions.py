@@ -8,9 +8,10 @@ from typing import Final, assert_never
 from laminar.kernels.emulate.accesses import load
 from laminar.kernels.emulate.arithmetic import EXACT, ZERO
 from laminar.kernels.emulate.writer import Writer
-from laminar.kernels.language.tree import WHOLE, Binary, Call, Cast, Choice, Constant, Expression, Load, Read, Type, Unary
+from laminar.kernels.language.tree import WHOLE, At, Binary, Call, Cast, Choice, Constant, Expression, Load, Read, Type, Unary
 
 _COMPARE: Final = frozenset({"<", "<=", ">", ">=", "==", "!="})
+_RESULT: Final = {"+": "the sum", "-": "the difference", "*": "the product"}
 _RANGE: Final = {"int": "-2147483648 <= {0} <= 2147483647", "long": "-9223372036854775808 <= {0} <= 9223372036854775807"}
 
 
@@ -29,7 +30,7 @@ def value(w: Writer, node: Expression) -> str:
         case Choice():
             return _choice(w, node)
         case Cast():
-            return _cast(w, node.value.type, node.type, atom(w, node.value))
+            return _cast(w, node, atom(w, node.value))
         case Call():
             return _call(w, node)
     assert_never(node)
@@ -61,17 +62,22 @@ def _unary(w: Writer, node: Unary) -> str:
         return f"(not {inner})"
     if node.operator == "~":
         return w.temporary(f"~{inner}")
-    return wrapped(w, node.type, f"-{inner}")
+    return wrapped(w, node.type, f"-{inner}", node.at, "the negative")
 
 
-def wrapped(w: Writer, type_: Type, term: str) -> str:
-    """The term as a value of its type: whole numbers wrap, floats are rounded."""
+def wrapped(w: Writer, type_: Type, term: str, at: At, what: str) -> str:
+    """The term as a value of its type: whole numbers wrap, floats are rounded. `what`: as a finding calls it."""
     if type_ == "float":
         return w.temporary(term) if term.startswith("-") else rounded(w, term)
     name = w.temporary(term)
     if type_ in _RANGE:
-        w.line(f"if not {_RANGE[type_].format(name)}: {name} = wrap_{type_}({name})")
+        w.line(f"if not {_RANGE[type_].format(name)}: {name} = {_wrap(w, type_, name, at, what)}")
     return name
+
+
+def _wrap(w: Writer, type_: Type, name: str, at: At, what: str) -> str:
+    plain = f"wrap_{type_}({name})"
+    return f"wrapped({w.place(at, what)}, v0, {name}, {plain})" if w.arithmetic else plain
 
 
 def rounded(w: Writer, term: str) -> str:
@@ -92,12 +98,15 @@ def _binary(w: Writer, node: Binary) -> str:
     if sign in ("&", "|", "^"):
         return w.temporary(f"{left} {sign} {right}")
     if sign in ("<<", ">>"):
-        return wrapped(w, node.type, f"{left} {sign} ({right} & {31 if node.type == 'int' else 63})")
+        bits = 32 if node.type == "int" else 64
+        if w.arithmetic:
+            w.line(f"if not 0 <= {right} < {bits}: shifted({w.place(node.at, str(bits))}, v0, {right})")
+        return wrapped(w, node.type, f"{left} {sign} ({right} & {bits - 1})", node.at, "what is shifted")
     if sign not in ("/", "%"):
-        return wrapped(w, node.type, f"{left} {sign} {right}")
+        return wrapped(w, node.type, f"{left} {sign} {right}", node.at, _RESULT[sign])
     if node.type in WHOLE:
         return _divided(w, node, left, right)
-    return wrapped(w, node.type, f"{left} / {right} if {right} else by_zero({left}, {right})")
+    return wrapped(w, node.type, f"{left} / {right} if {right} else by_zero({left}, {right})", node.at, "")
 
 
 def _divided(w: Writer, node: Binary, left: str, right: str) -> str:
@@ -109,6 +118,11 @@ def _divided(w: Writer, node: Binary, left: str, right: str) -> str:
         w.line(f"else: {result} = {name}({left}, {right})")
         return result
     w.line(f"if {left} >= 0 and {right} > 0: {plain}")
+    if w.arithmetic and node.operator == "/":
+        w.line(f"elif {right}: {result} = quotient({left}, {right})")
+        w.line(f"if {right} and not {_RANGE[node.type].format(result)}: {result} = {_wrap(w, node.type, result, node.at, 'the quotient')}")
+        w.line(f"if not {right}: {result} = divided({w.place(node.at)}, v0)")
+        return result
     w.line(f"elif {right}: {result} = wrap_{node.type}({name}({left}, {right}))")
     w.line(f"else: {result} = divided({w.place(node.at)}, v0)")
     return result
@@ -138,15 +152,21 @@ def _choice(w: Writer, node: Choice) -> str:
     return result
 
 
-def _cast(w: Writer, source: Type, target: Type, inner: str) -> str:
+def _cast(w: Writer, node: Cast, inner: str) -> str:
+    source, target = node.value.type, node.type
     if target == "bool":
         return f"({inner} != 0)"
     if target in WHOLE:
         if source == "bool":
             return w.temporary(f"+{inner}")
         if source in WHOLE:
-            return wrapped(w, target, inner) if target == "int" and source == "long" else inner
+            return wrapped(w, target, inner, node.at, "a long that becomes an int") if target == "int" and source == "long" else inner
         near = 2147483647.0 if target == "int" else 9007199254740992.0
+        if w.arithmetic:
+            low, high = ("-2147483649.0", "2147483648.0") if target == "int" else ("-9223372036854777856.0", "9223372036854775808.0")
+            result = w.temporary(f"to_{target}({inner})")
+            w.line(f"if not {low} < {inner} < {high}: {result} = cut({w.place(node.at, target)}, v0, {inner}, {result})")
+            return result
         return w.temporary(f"int({inner}) if -{near} < {inner} < {near} else to_{target}({inner})")
     if target == "float" and source == "long":
         return w.temporary(f"to_float({inner})")
@@ -160,7 +180,7 @@ def _call(w: Writer, node: Call) -> str:
     if node.name == "fma" and node.type == "float":
         return _fma(w, *arguments)
     if node.name == "abs":
-        return wrapped(w, node.type, f"abs({arguments[0]})")
+        return wrapped(w, node.type, f"abs({arguments[0]})", node.at, "the absolute value")
     term = f"f_{node.name}({', '.join(arguments)})"
     return rounded(w, term) if node.type == "float" and node.name not in EXACT else w.temporary(term)
 

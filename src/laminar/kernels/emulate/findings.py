@@ -11,13 +11,20 @@ from laminar.kernels.emulate.writer import Kind, Site
 from laminar.kernels.language.rules import excerpt
 from laminar.kernels.language.tree import At, Kernel, Object
 
-Wrong = Literal["out-of-bounds", "uninitialised", "race", "division-by-zero", "divergent-barrier"]
+Wrong = Literal[
+    "out-of-bounds", "uninitialised", "race", "division-by-zero", "divergent-barrier", "wrapped-overflow", "wide-shift", "cut-conversion"
+]
+ARITHMETIC: Final = ("wrapped-overflow", "wide-shift", "cut-conversion")
+"""What the language gives a meaning to, so that it is looked for only if somebody asks."""
 _VERB: Final[dict[Kind, str]] = {"read": "reads", "write": "writes", "atomic": "changes"}
 HINTS: Final[dict[str, str]] = {
     "out-of-bounds": "a larger array, fewer instances, or a test of the index before the access",
     "uninitialised": "write it before it is read",
     "race": "an element for each instance, `atomic_add`, or `barrier()` between the two",
     "division-by-zero": "test the divisor first",
+    "wrapped-overflow": "a long, or a test of the numbers before",
+    "wide-shift": "a shift by less than the number has bits",
+    "cut-conversion": "a test of the number before it is converted",
     "divergent-barrier": "call `barrier()` where all instances pass, outside of conditions that differ between them",
 }
 
@@ -57,6 +64,8 @@ class Finding:
 
 class Watch:
     """What the emulated kernel calls when something is wrong; the run goes on. `sites` and `places` are those of its text."""
+
+    CALLED: Final = ("outside", "empty", "unset", "divided", "wrapped", "shifted", "cut", "race", "endless")
 
     def __init__(self, kernel: Kernel, sites: Sequence[Site], places: Sequence[tuple[At, str]], count: int, steps: int, file: str) -> None:
         self._kernel, self._sites, self._places, self._count, self._steps, self._file = kernel, sites, places, count, steps, file
@@ -98,6 +107,23 @@ class Watch:
         at, _ = self._places[place]
         self.add(Finding("division-by-zero", at, (instance,), f"instance {instance} divides a whole number by zero"))
         return 0
+
+    def wrapped(self, place: int, instance: int, result: int, wrapped: int) -> int:
+        at, what = self._places[place]
+        said = f"instance {instance}: {what} is {result:,}, which wraps around to {wrapped:,}"
+        self.add(Finding("wrapped-overflow", at, (instance,), said))
+        return wrapped
+
+    def shifted(self, place: int, instance: int, by: int) -> None:
+        at, bits = self._places[place]
+        said = f"instance {instance} shifts by {by:,}, a number of {bits} bits: by {by & (int(bits) - 1)} then"
+        self.add(Finding("wide-shift", at, (instance,), said))
+
+    def cut(self, place: int, instance: int, given: float, result: int) -> int:
+        at, type_ = self._places[place]
+        said = f"instance {instance} converts {given:g}, which no {type_} holds: to {result:,}"
+        self.add(Finding("cut-conversion", at, (instance,), said))
+        return result
 
     def race(self, site_number: int, flat: int, other_number: int, other_me: int, me: int) -> None:
         """The place that comes first in the text is named first, whoever ran first. `me` counts on from one barrier to the next."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, assert_never
 
+from laminar.kernels.analyse.counted import counter_of
 from laminar.kernels.emulate.accesses import change, store
 from laminar.kernels.emulate.expressions import atom, value
 from laminar.kernels.emulate.writer import Writer
@@ -90,10 +91,10 @@ def _statement(b: Body, node: Statement, after: Statement | None) -> None:
             w.target = (node, index)
             found = atom(w, node.value)
             w.target = None
-            store(w, node.at, node.object, index, found)
+            store(w, node, index, found)
         case Atomic():
             index = [atom(w, one) for one in node.index]
-            change(w, node.at, node.operator, node.object, index, atom(w, node.value))
+            change(w, node, index, atom(w, node.value))
         case If():
             _if(b, node)
         case Loop():
@@ -226,6 +227,8 @@ def _loop(b: Body, node: Loop) -> None:
         w.block = None
         w.line("n -= 1")
         w.line(f"if n < 0: endless({w.place(node.at)})")
+        if id(node) in w.claims and (counter := counter_of(node)) is not None:
+            w.hold(node, w.variable(counter))
         if apart:
             with _around(b, Frame("loop", ends=b.continues[-1])):
                 _inner(b, node.body)

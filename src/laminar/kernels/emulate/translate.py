@@ -9,15 +9,18 @@ With barriers it gives a generator function of one instance in the place of runn
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import CodeType
+from types import CodeType, MappingProxyType
+from typing import Final
 
 from laminar.core.errors import LaminarError
 from laminar.kernels.emulate.accesses import STRIDES, shadows
 from laminar.kernels.emulate.statements import Body, block
 from laminar.kernels.emulate.writer import Kind, Writer
 from laminar.kernels.language.tree import (
+    At,
     Atomic,
     Barrier,
     Kernel,
@@ -29,6 +32,8 @@ from laminar.kernels.language.tree import (
     statements,
     walk,
 )
+
+NOTHING: Final[Mapping[int, tuple[int, ...]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +55,19 @@ class Program:
             raise LaminarError("L701", said, hint="give parts of the expression names of their own") from None
 
 
-def translated(kernel: Kernel, empty: frozenset[str] = frozenset()) -> Program:
-    """`empty`: arrays whose elements have no value at the start."""
+def translated(
+    kernel: Kernel,
+    empty: frozenset[str] = frozenset(),
+    claims: Mapping[int, tuple[int, ...]] = NOTHING,
+    *,
+    arithmetic: bool = False,
+    races: frozenset[At] | None = None,
+) -> Program:
+    """`empty`: arrays whose elements have no value at the start. `claims`: numbers of what the run is held against (held.py). `arithmetic`:
+    look for results that are not what was computed. `races`: places whose accesses may be races; None: all."""
     waits = any(isinstance(one, Barrier) for one in statements(kernel.body))
     watched = frozenset(one for one in kernel.objects if one.memory != "global" or one.name in empty)
-    w = Writer(watched, waits, uses=_uses(kernel), depth=2)
+    w = Writer(watched, waits, races, arithmetic, uses=_uses(kernel), depth=2, claims=claims)
     for parameter in kernel.parameters:
         if isinstance(parameter.of, Variable):
             w.variable(parameter.of)

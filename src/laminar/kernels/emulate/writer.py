@@ -7,12 +7,12 @@ it (accesses, variables read and set) was done as often as the block.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from laminar.kernels.language.tree import SIZES, At, Load, Object, Store, Variable
+from laminar.kernels.language.tree import SIZES, At, Atomic, Load, Loop, Object, Store, Variable
 
 Kind = Literal["read", "write", "atomic"]
 _ATOM: Final = re.compile(r"\w+|\(?-?[\d.]+(?:e[+-]?\d+)?\)?")
@@ -34,6 +34,8 @@ class Site:
 class Writer:
     watched: frozenset[Object] = frozenset()  # whose elements may have no value yet
     waits: bool = False  # there are barriers
+    looked_at: frozenset[At] | None = None  # places whose accesses may be races; None: all
+    arithmetic: bool = False  # numbers that wrap around, wide shifts and cut conversions are findings
     lines: list[str] = field(default_factory=list)
     parts: list[list[str]] = field(default_factory=list)  # functions within: see statements.py
     depth: int = 1
@@ -45,6 +47,7 @@ class Writer:
     known: set[Variable] | None = field(default_factory=set)  # variables that have a value here for sure; None: nobody comes here
     then: set[Variable] | None = None
     target: tuple[Store, list[str]] | None = None  # the store whose value is being written, and its index
+    claims: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # facts by the id of what they are of (held.py)
     loops: int = 0  # of the kernel, around what is being written
     uses: dict[Object, set[Kind]] = field(default_factory=dict)
     _temporaries: int = 0
@@ -75,6 +78,11 @@ class Writer:
             self.blocks += 1
             self.line(f"b{self.block} += 1")
         return self.block
+
+    def hold(self, of: Load | Store | Atomic | Loop, *what: str) -> None:
+        """A line that compares what it is with what is proved of it, if that is asked."""
+        for number in self.claims.get(id(of), ()):
+            self.line(f"held({number}, v0, ({', '.join(what)},))")
 
     def temporary(self, value: str | None = None) -> str:
         self._temporaries += 1

@@ -36,5 +36,5 @@ def digest(kernel: Kernel) -> str:
         else:
             words.append(repr(what))
 
-    write((kernel.parameters, kernel.body, kernel.contract))
+    write((kernel.parameters, kernel.body, kernel.contract, kernel.assumptions))
     return hashlib.sha256(" ".join(words).encode()).hexdigest()

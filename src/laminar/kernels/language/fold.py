@@ -52,6 +52,21 @@ def folded(expression: Expression) -> Constant | None:
     return None
 
 
+def size_value(expression: Expression) -> int | None:
+    """The number that a size is: computed with 64 bits, whatever the types of its parts."""
+    match expression:
+        case Cast(value=value) if expression.type in WHOLE and value.type in WHOLE:
+            return size_value(value)
+        case Unary(operator="-" | "~" as sign, value=value) if expression.type in WHOLE:
+            inner = size_value(value)
+            return None if inner is None else int(converted(-inner if sign == "-" else ~inner, "long"))
+        case Binary(operator="+" | "-" | "*" | "/" | "%" as sign, left=left, right=right) if expression.type in WHOLE:
+            one, other = size_value(left), size_value(right)
+            return None if one is None or other is None else int(converted(_computed(sign, one, other, 64), "long"))
+    known = folded(expression)
+    return None if known is None else int(known.value)
+
+
 def exact(expression: Expression) -> int | None:
     """The whole number that it would be if none were too large for its type."""
     match expression:

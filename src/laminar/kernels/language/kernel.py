@@ -9,12 +9,15 @@ file is read by `entry="kernel_backward"`.
 
 from __future__ import annotations
 
+import re
+from typing import NoReturn
+
 from pycparser import c_ast
 
 from laminar.kernels.language.calls import MOST_STATEMENTS, called, check_unused
 from laminar.kernels.language.declarations import alike, array_shape, check_function, check_plain, is_fixed, is_size, type_place, written
 from laminar.kernels.language.described import Described
-from laminar.kernels.language.expressions import DEEPEST, value_of
+from laminar.kernels.language.expressions import DEEPEST, condition_of, value_of
 from laminar.kernels.language.fold import folded
 from laminar.kernels.language.names import Body, Bound, Names, Out
 from laminar.kernels.language.parse import deepest, parse, parse_expression, place, spoken
@@ -25,13 +28,17 @@ from laminar.kernels.language.tree import (
     WHOLE,
     At,
     Atomic,
+    Binary,
     Block,
+    Call,
     Expression,
     Kernel,
     Load,
     Mode,
     Object,
     Parameter,
+    Read,
+    Variable,
     blocks,
     expressions,
     statements,
@@ -75,8 +82,10 @@ def _read(text: Text, entry: str) -> Kernel:
         text.fail("K19", *large)
     check_unused(body)
     instances, contract = _pragmas(names, given)
+    assumed = [one for one in text.assumed if entry == "kernel" or _concerns(text, one, given)]
+    assumptions = tuple(_assumption(names, given, one, parameters[0].of) for one in assumed)
     known = [_with_mode(one, block) for one in parameters]
-    return Kernel(entry, text.text, tuple(known), block, tuple(body.variables), tuple(body.objects), instances, contract)
+    return Kernel(entry, text.text, tuple(known), block, tuple(body.variables), tuple(body.objects), instances, contract, assumptions)
 
 
 def _deepest(block: Block) -> At | None:
@@ -227,3 +236,28 @@ def _pragmas(names: Names, given: dict[str, Bound]) -> tuple[Expression | None, 
     if found.type not in WHOLE or first or not is_size(folded(found) or found):
         text.fail("K17", at, f"the number of instances is `{words[:40]}`", "a whole number, of sizes and values")
     return folded(found) or found, contract == "on"
+
+
+def _assumption(names: Names, given: dict[str, Bound], said: Define, instance: Variable | Object) -> Expression:
+    """A condition that holds in every call: of values and the number of instances, which are the same for all instances."""
+    text, first = names.text, list[object]()
+
+    def fail(what: str, instead: str) -> NoReturn:
+        text.fail("K17", said.at, f"`{said.text[:40]}` {what}", instead)
+
+    apart = Names(names.body, names.function, 0, blocks=[given])
+    found = condition_of(apart, parse_expression(text, said, "what is assumed"), first)  # type: ignore[arg-type]
+    for part in walk(found):
+        divided = isinstance(part, Binary) and part.operator in ("/", "%") and part.type not in WHOLE
+        if isinstance(part, (Load, Call)) or divided or first:
+            fail("is assumed", "a condition of values, without arrays, calls and quotients of floats")
+        if isinstance(part, Read) and part.variable is instance:
+            fail("is assumed of each instance", "a condition of values and the number of instances")
+    if (known := folded(found)) is not None and not known.value:
+        fail("never holds", "a condition of the kernel's values")
+    return found
+
+
+def _concerns(text: Text, said: Define, given: dict[str, Bound]) -> bool:
+    """Does an adjoint in the same file have the parameters that are named?"""
+    return all(name in given or name in text.defines for name in re.findall(r"[A-Za-z_]\w*", said.text))

@@ -84,6 +84,7 @@ class _Printer:
             self.lines.append("#pragma laminar contract off")
         if kernel.instances is not None:
             self.lines.append(f"#pragma laminar instances {bare(self.value(kernel.instances))}")
+        self.lines += [f"#pragma laminar assume {bare(self.value(one))}" for one in kernel.assumptions]
         self.lines.append(f"void {kernel.name}({', '.join(self.parameter(one) for one in kernel.parameters)}) {{")
         body = kernel.body
         if len(body) == 1 and isinstance(body[0], Scope):

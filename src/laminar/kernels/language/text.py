@@ -3,6 +3,7 @@
 out float y[n]        in, out, inout; global, shared, local: before a type
 #define TAPS 9        a constant
 #pragma laminar instances rows * cols
+#pragma laminar assume 0 <= k && k < n
 #pragma laminar parameter x in [n][4]
 #include <math.h>     and other headers of the standard library, so that a C compiler takes the file, too
 """
@@ -18,7 +19,12 @@ from laminar.kernels.language.rules import KernelError
 from laminar.kernels.language.tree import At
 
 WORDS: Final = ("in", "out", "inout", "global", "shared", "local")
-PRAGMAS: Final = {"instances": "an expression of the sizes", "contract": "on or off", "parameter": "a name, in, out or inout, and sizes"}
+PRAGMAS: Final = {
+    "instances": "an expression of the sizes",
+    "assume": "a condition of the values",
+    "contract": "on or off",
+    "parameter": "a name, in, out or inout, and sizes",
+}
 HEADERS: Final = ("math.h", "tgmath.h", "stdbool.h", "stddef.h", "float.h", "limits.h")
 _TYPES: Final = "const|volatile|restrict|unsigned|signed|short|char|struct|_Bool|bool|int|long|float|double|void"
 _WORD: Final = re.compile(rf"\b({'|'.join(WORDS)})\b(?=\s+(?:{'|'.join(WORDS)}|{_TYPES})\b)")
@@ -47,6 +53,7 @@ class Text:
     defines: dict[str, Define] = field(default_factory=dict)
     pragmas: dict[str, str] = field(default_factory=dict)
     pragma_at: dict[str, At] = field(default_factory=dict)
+    assumed: list[Define] = field(default_factory=list)  # conditions
     described: dict[str, Described] = field(default_factory=dict)  # parameters, by name
     origins: dict[int, Origin] = field(default_factory=dict)  # lines that came from a file beside it
 
@@ -98,6 +105,8 @@ def _directive(one: Text, found: re.Match[str]) -> str:
             one.fail("K17", at, f"unknown setting `{pragma[1]}`", f"one of {', '.join(PRAGMAS)}, or leave the line out")
         if pragma[1] == "parameter":
             _describe(one, pragma[2].strip(), at, pragma.start(2) if "\n" not in found[0] else 0)
+        elif pragma[1] == "assume":
+            one.assumed.append(Define(at, pragma[2].strip()))
         elif pragma[1] in one.pragmas and one.pragmas[pragma[1]] != pragma[2].strip():
             one.fail("K17", at, f"`{pragma[1]}` is said twice; first in line {one.pragma_at[pragma[1]].line}", "one of them")
         else:

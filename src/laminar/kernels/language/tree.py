@@ -244,7 +244,7 @@ class Parameter:
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """`variables` and `objects` are all there are, of parameters, too. `instances`: how many there are, if nobody says. `contract`:
-    products that are added are added without rounding in between."""
+    products that are added are added without rounding in between. `assumptions`: conditions of values and count that hold in every call."""
 
     name: str
     text: str
@@ -254,6 +254,7 @@ class Kernel:
     objects: tuple[Object, ...]
     instances: Expression | None = None
     contract: bool = True
+    assumptions: tuple[Expression, ...] = ()
 
     @property
     def instance(self) -> Variable:

@@ -20,6 +20,7 @@ from laminar.kernels.arguments import Array
 from laminar.kernels.circuit.cost import cost
 from laminar.kernels.circuit.native_phases import NativePhases
 from laminar.kernels.compile.board import Status
+from laminar.kernels.compile.interrupts import heard
 from laminar.kernels.compile.native import Native, compiled, waits
 from laminar.kernels.language.rewrite import Rewrite
 from laminar.kernels.language.tree import WHOLE, Atomic, Binary, Block, Kernel, Load, Object, Statement, Store, Type, statements
@@ -58,7 +59,7 @@ class _Own(threading.local):
     """Each thread's: where a call notes what went wrong."""
 
     def __init__(self) -> None:
-        self.status = Status()
+        self.status = heard(Status())
         self.place = ctypes.addressof(self.status)
 
 

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from laminar.core.errors import LaminarError
-from laminar.kernels.language.tree import WHOLE
+from laminar.kernels.arguments import check_assumptions
+from laminar.kernels.language.tree import WHOLE, Variable
 from laminar.kernels.operator.engine import DTYPES
 from laminar.kernels.operator.routine import Routine
 from laminar.kernels.operator.sizes import solved
@@ -67,6 +68,8 @@ def _out(routine: Routine, made: tuple[Tensor, ...]) -> Any:
 def _run(routine: Routine, given: Sequence[Any]) -> tuple[Tensor, ...]:
     arrays, found, count = split(routine, given)
     values = [one.item() if isinstance(one, Tensor) else one for one in found]
+    known = {one.of: value for one, value in zip(routine.kernel.values, values, strict=True) if isinstance(one.of, Variable)}
+    check_assumptions(routine.kernel, known | {routine.kernel.count: int(count)}, routine.file)
     for name, tensor in zip(routine.given, arrays, strict=True):
         _check(routine, name, tensor, [count] if name in routine.flat else routine.shape(name, arrays, values, count))
     return routine.run(arrays, values, count)

@@ -95,8 +95,16 @@ def size(one: Expression, known: dict[Any, Any]) -> Any:
                     return left - right
                 case "*":
                     return left * right
+                case "/" | "%" if isinstance(left, int) and isinstance(right, int):
+                    return _divided(one.operator, left, right)
                 case "/":
                     return left // right
                 case "%":
                     return left % right
     raise AssertionError(f"{type(one).__name__} in a size")  # K13
+
+
+def _divided(operator: str, left: int, right: int) -> int:
+    """As native code does it: towards zero, and 0 by 0."""
+    quotient = 0 if right == 0 else abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+    return quotient if operator == "/" else left - quotient * right if right else 0

@@ -106,6 +106,13 @@ class Aggregator:
             state.skew -= now - state.clock
             state.clock = now
 
+    def grant(self, seconds: float) -> None:
+        """What waits for time now waits so much longer in all than the rules say. What was granted before is in it."""
+        state = self._state
+        if state.ends is not None and seconds > state.granted:
+            state.ends += seconds - state.granted
+            state.granted = seconds
+
     def on(self, event: Event) -> list[Action]:
         self._out = []
         state = self._state
@@ -213,7 +220,7 @@ class Aggregator:
             if len(state.held) >= rules.buffer:
                 self._apply()
             elif state.held and state.ends is None and rules.deadline is not None:
-                state.ends = self._now + rules.deadline
+                state.ends, state.granted = self._now + rules.deadline, 0.0
         else:
             if state.open and state.answers >= self._wanted() and len(state.held) >= rules.minimum:
                 self._close("quorum")
@@ -245,7 +252,7 @@ class Aggregator:
         state.round, state.open, state.opened = state.round + 1, True, self._now
         state.answered, state.answers = {}, 0
         state.awaited = dict.fromkeys(state.present) if self.rules.answers is None else {}
-        state.ends = None if self.rules.deadline is None else self._now + self.rules.deadline
+        state.ends, state.granted = None if self.rules.deadline is None else self._now + self.rules.deadline, 0.0
         self._out.append(OpenRound(state.round, state.version, self.wakes, self._wanted()))
 
     def _close(self, why: Literal["quorum", "deadline", "end"]) -> None:

@@ -60,6 +60,7 @@ class State(msgspec.Struct):
     clock: float | None = None
     skew: float = 0.0
     ends: float | None = None  # of the open round, or of what is held
+    granted: float = 0.0  # seconds of it beside those of the rules
     stalled: str = ""
     finished: bool = False
     statistics: Statistics = msgspec.field(default_factory=Statistics)

@@ -5,6 +5,8 @@
     grid.py         who stands where, and on one line with whom (no torch)
     trace.py        a module as a list of operators
     place.py        every value and tensor gets a layout, by the rules of operators in ops/
+    operator_rule.py   which arguments a rule declares, and what becomes of others
+    backward.py     which operators give gradients back, and to which of their operands
     named.py        which dimensions each module has; rules about others are refused
     moves.py        from one layout to another
     program.py      a placed model as one worker runs it; kernels.py: its operators; weight_grads.py: gradients of weights on their own

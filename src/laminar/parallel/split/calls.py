@@ -9,22 +9,44 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from laminar.model.graph_ops import operator_called
-from laminar.parallel.split.dims import ROWS, Atom
+from laminar.model.graph_ops import NUMBERS, operator_called
+from laminar.parallel.split.dims import ROWS, Atom, with_rows
+
+if TYPE_CHECKING:
+    from laminar.parallel.split.backward import Back
 
 ITEM: Final = "_operator.getitem"
+ROWS_ARITHMETIC: Final[dict[str, Callable[..., Any]]] = {**NUMBERS, "_operator.pow": operator.pow}  # what numbers of rows go through
 
 
 class Value(str):
     """What an operator gives or takes, by name. No other text is one."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True)
+class RowsNumber:
+    """A number that is worked out of the rows of a batch, as their square root is. Sizes that are multiples of ROWS are plain integers."""
+
+    target: str
+    args: tuple[Any, ...]
+
+    def of(self, rows: int) -> Any:
+        return ROWS_ARITHMETIC[self.target](*mapped(self.args, lambda value: for_rows(value, rows)))
+
+
+def for_rows(value: Any, rows: int) -> Any:
+    """An argument of an operator for a batch of so many rows."""
+    if isinstance(value, RowsNumber):
+        return value.of(rows)
+    return with_rows(value, rows) if isinstance(value, int) and not isinstance(value, bool) and value else value
 
 
 @dataclass(frozen=True)
@@ -49,17 +71,35 @@ class Call:
         return found._schema
 
     @cached_property
+    def arguments(self) -> dict[str, Any]:
+        """All arguments of an operator of torch by name, with their defaults where nothing was given."""
+        schema = self.schema.arguments
+        defaults = {one.name: one.default_value for one in schema if one.has_default_value()}
+        return defaults | dict(zip([one.name for one in schema], self.args, strict=False)) | self.kwargs
+
+    @cached_property
+    def written(self) -> tuple[Value, ...]:
+        """Values that an operator of torch writes into."""
+        if not isinstance(self.function, OpOverload):
+            return ()
+        targets = [one.name for one in self.schema.arguments if one.alias_info is not None and one.alias_info.is_write]
+        return tuple(value for name in targets for value in leaves(self.arguments.get(name)) if isinstance(value, Value))
+
+    @cached_property
     def counts_rows(self) -> bool:
-        """Is the number of rows of a batch, or a multiple of it, among its arguments?"""
-        found: list[bool] = []
-        mapped((self.args, self.kwargs), lambda one: found.append(isinstance(one, int) and bool(one) and one % ROWS == 0))
-        return any(found)
+        """Is the number of rows of a batch, or one that follows from it, among its arguments?"""
+        return self.counts_rows_oddly or any(
+            isinstance(one, int) and not isinstance(one, bool) and bool(one) and one % ROWS == 0 for one in leaves([self.args, self.kwargs])
+        )
+
+    @cached_property
+    def counts_rows_oddly(self) -> bool:
+        """Is a number that follows from them, and is no multiple, among its arguments?"""
+        return any(isinstance(one, RowsNumber) for one in leaves([self.args, self.kwargs]))
 
     @cached_property
     def operands(self) -> tuple[Value, ...]:
-        found: list[Value] = []
-        mapped((self.args, self.kwargs), lambda one: found.append(one) if isinstance(one, Value) else None)
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(one for one in leaves([self.args, self.kwargs]) if isinstance(one, Value)))
 
 
 @cache
@@ -77,6 +117,13 @@ class Traced:
     sizes: dict[Value, list[tuple[int, ...]]]  # of each result of each operator; ROWS (dims.py) stands for the rows of a batch
     dtypes: dict[Value, list[torch.dtype]]
 
+    @cached_property
+    def back(self) -> dict[Value, Back]:
+        """To which of its operands each operator gives gradients back. Not of a model that was sent, which has no sizes."""
+        from laminar.parallel.split.backward import give_back
+
+        return give_back(self)
+
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """The same nest with other leaves."""
@@ -87,6 +134,13 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
+def leaves(value: Any) -> list[Any]:
+    """All that is in a nest."""
+    found: list[Any] = []
+    mapped(value, found.append)
+    return found
+
+
 def packed(value: Any) -> Any:
     """As JSON has it."""
     match value:
@@ -94,6 +148,8 @@ def packed(value: Any) -> Any:
             return {"value": str(value)}
         case Atom():
             return {"atom": [value.name, value.size, value.axis]}
+        case RowsNumber():
+            return {"rows": [value.target, packed(value.args)]}
         case tuple():
             return {"tuple": [packed(one) for one in value]}
         case list():
@@ -122,6 +178,9 @@ def unpacked(told: Any) -> Any:
             return Value(inside)
         case "atom":
             return Atom(*inside)
+        case "rows":
+            target, args = inside
+            return RowsNumber(target, unpacked(args))
         case "tuple":
             return tuple(unpacked(one) for one in inside)
         case "dict":

@@ -88,8 +88,11 @@ def local_sizes(dims: Dims, at: At, mesh: Mesh, rows: int) -> tuple[int, ...]:
 
 
 def with_rows(size: int, rows: int) -> int:
-    """A size for a batch of so many rows."""
-    return size if size % ROWS else size // ROWS * rows
+    """A size for a batch of so many rows; also of rows times rows."""
+    factor = 1
+    while size and size % ROWS == 0:
+        size, factor = size // ROWS, factor * rows
+    return size * factor
 
 
 def shape_of(dim: Dim) -> tuple[tuple[int, str | None], ...]:

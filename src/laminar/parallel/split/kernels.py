@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from laminar.parallel.split import weight_grads
-from laminar.parallel.split.calls import Value, mapped
+from laminar.parallel.split.calls import Value, for_rows, mapped
 from laminar.parallel.split.collectives import Ranges, add_up, fetch, spread
 from laminar.parallel.split.dims import At, Mesh, axes_of, local_sizes, part_of, sizes_of, with_rows
 from laminar.parallel.split.line import Line
@@ -43,16 +43,12 @@ def plain(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Ten
 
 def whole(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Any:
     """The operator on all of its operands, with sizes that are those of the whole batch."""
-    return op.call.function(*mapped(tuple(args), lambda one: _sized(one, here)), **_kwargs(op, given, here))
-
-
-def _sized(value: Any, here: Here) -> Any:
-    return with_rows(value, here.rows) if isinstance(value, int) and not isinstance(value, bool) and value else value
+    return op.call.function(*mapped(tuple(args), lambda one: for_rows(one, here.rows)), **_kwargs(op, given, here))
 
 
 def _kwargs(op: Operation, given: dict[Value, Tensor], here: Here | None = None) -> dict[str, Any]:
     def one(value: Any) -> Any:
-        return given[value] if isinstance(value, Value) else value if here is None else _sized(value, here)
+        return given[value] if isinstance(value, Value) else value if here is None else for_rows(value, here.rows)
 
     return {name: mapped(value, one) for name, value in op.call.kwargs.items()}
 
@@ -103,7 +99,7 @@ def added_up(x: Tensor, op: Operation, here: Here) -> Tensor:
 
 def added(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     x, facts = args[0], op.facts
-    found = x.sum(facts["dims"], keepdim=facts["keep"])
+    found = x.sum(facts["dims"], keepdim=facts["keep"], dtype=facts["dtype"])
     if facts["count"]:
         found = found / with_rows(facts["count"], here.rows)
     return added_up(found, op, here)
@@ -180,7 +176,8 @@ def _together(x: Tensor, lines: Sequence[Line]) -> Tensor:
 
 def group_norm(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     x, _, *rest = args
-    found: Tensor = F.group_norm(x, op.facts["groups"], *rest[:3])
+    weight, bias = (*rest[:2], None, None)[:2]
+    found: Tensor = F.group_norm(x, op.facts["groups"], weight, bias, op.facts["eps"])
     return found
 
 
@@ -214,15 +211,16 @@ def max_pool(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, 
     facts = op.facts
     x, left = _fetched(args[0], op, here, float("-inf"))
     pool: Any = F.max_pool1d if facts["n"] == 1 else F.max_pool2d
-    found: Tensor = pool(x, facts["size"], facts["stride"], left, facts["dilation"])
+    found: Tensor = pool(x, facts["size"], facts["stride"], left, facts["dilation"], facts["ceil_mode"])
     return found
 
 
 def avg_pool(op: Operation, here: Here, args: Sequence[Any], given: dict[Value, Tensor]) -> Tensor:  # noqa: ARG001
     facts = op.facts
     x, _ = _fetched(args[0], op, here, 0.0)
-    pool: Any = F.avg_pool1d if facts["n"] == 1 else F.avg_pool2d
-    found: Tensor = pool(x, facts["size"], facts["stride"])
+    if facts["n"] == 1:
+        return F.avg_pool1d(x, facts["size"], facts["stride"])
+    found: Tensor = F.avg_pool2d(x, facts["size"], facts["stride"], divisor_override=facts["divisor"])
     return found
 
 
@@ -255,11 +253,14 @@ def reach(window: dict[str, Any], place: int, parts: int) -> tuple[Ranges, tuple
         made = part_of(out, p, parts)
         begin = made.start * stride - window["padding"][0]
         wanted.append(range(begin, begin + (len(made) - 1) * stride + long))
-    ranges = Ranges(
-        tuple(part_of(size, p, parts) for p in range(parts)),
-        tuple(range(max(0, one.start), min(size, one.stop)) for one in wanted),
-    )
-    return ranges, (max(0, -wanted[place].start), max(0, wanted[place].stop - size))
+    ranges = Ranges(tuple(part_of(size, p, parts) for p in range(parts)), tuple(_inside(one, size) for one in wanted))
+    own, inside = wanted[place], ranges.needs[place]
+    return ranges, (inside.start - own.start, own.stop - inside.stop)
+
+
+def _inside(wanted: range, size: int) -> range:
+    """Those of some rows that an image has. Where it has none of them, nothing, at the edge that is nearer."""
+    return range(min(max(0, wanted.start), max(0, min(size, wanted.stop))), max(0, min(size, wanted.stop)))
 
 
 KERNELS: Final[dict[str, Kernel]] = {

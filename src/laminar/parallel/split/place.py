@@ -8,15 +8,18 @@ operands have, which it needs and which it gives. An operator without a rule nee
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from laminar.parallel.split import rules as said
 from laminar.parallel.split.calls import ITEM, Call, Traced, Value, packed, unpacked
 from laminar.parallel.split.dims import ROWS, Atom, Dim, Dims, Mesh, axes_of, plain, whole
 from laminar.parallel.split.rules import Rules
 from laminar.train.splitting import CARRIED, Table
+
+if TYPE_CHECKING:
+    from laminar.parallel.split.operator_rule import OperatorRule
 
 
 @dataclass
@@ -27,6 +30,7 @@ class Decision:
     gives: list[Dims]
     sums: tuple[str, ...] = ()  # axes along which the results are parts of a sum
     late: frozenset[int] = frozenset()  # operands that come in after the sum
+    aside: frozenset[int] = frozenset()  # operands whose numbers nobody reads, only their sizes or type
     run: str = ""  # who runs it (kernels.py); "": the operator itself
     facts: dict[str, Any] = field(default_factory=dict)  # for whoever runs it
     why: str = ""
@@ -112,6 +116,7 @@ class Site:
         self.operands = list(operands)
         self._placer = placer
         self.sizes = placer.traced.sizes[call.name]
+        self.declared: Collection[str] = ()  # arguments that the rule of the operator reads
         self.have = [self.conform(placer.value(operand)) for operand in operands]
 
     @property
@@ -119,22 +124,31 @@ class Site:
         return f"'{self.path}'" if self.path else "the model"
 
     @property
-    def args(self) -> tuple[Any, ...]:
-        return self.call.args
-
-    @property
     def op(self) -> str:
         """The operator's name in ATen."""
         return str(self.call.schema.name).split("::")[-1]
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """Arguments that were given, by name."""
-        names = [argument.name for argument in self.call.schema.arguments]
-        return dict(zip(names, self.call.args, strict=False)) | self.call.kwargs
+    def arg(self, *names: str, absent: Any = None) -> Any:
+        """The value of an argument, or its default. Several names: what overloads call it; `absent`: where this one has none of them.
+
+        KeyError for an argument that the operator's rule does not declare: nobody would refuse it where it is not the default."""
+        for name in names:
+            if name not in self.declared:
+                raise KeyError(f"the rule of {self.op} reads {name}, but does not declare it")
+            if name in self.call.arguments:
+                return self.call.arguments[name]
+        return absent
 
     def index(self, operand: Any) -> int:
         return self.operands.index(operand)
+
+    @property
+    def others(self) -> frozenset[int]:
+        """All operands but the first."""
+        return frozenset(range(1, len(self.operands)))
+
+    def layout(self, operand: Any) -> Dims:
+        return self.have[self.index(operand)]
 
     def conform(self, dims: Dims) -> Dims:
         """A value as the rules of this module want it: what they do not split is whole, what they carry is split."""
@@ -210,9 +224,6 @@ class Site:
         return atoms
 
 
-Rule = Callable[[Site], Decision]
-
-
 class Placer:
     def __init__(self, traced: Traced, rules: Rules, seen: Seen | None = None, layouts: Mapping[str, Dims] | None = None) -> None:
         self.traced, self.rules = traced, rules
@@ -253,6 +264,7 @@ class Placer:
     def place(self) -> Placed:
         from laminar.parallel.split.ops import rule_for
 
+        self._keep_written_whole()
         for node in self.traced.inputs:
             self.values[node] = [self._input(node)]
         for call in self.traced.calls:
@@ -282,18 +294,23 @@ class Placer:
             found.append((replace(atoms[0], axis=axis),) if fits else atoms)
         return tuple(found)
 
-    def _operator(self, call: Call, rule: Rule) -> None:
-        from laminar.parallel.split.ops.pointwise import all_whole
+    def _keep_written_whole(self) -> None:
+        """Buffers that operators write into, norms aside, whose statistics lie as their channels do: every worker writes all of them."""
+        for call in self.traced.calls:
+            for operand in call.written if call.target != ITEM else ():
+                name = self.traced.tensors.get(operand)
+                if name is not None and "batch_norm" not in call.target:
+                    sizes = self.traced.sizes[operand][0]
+                    self.layouts.setdefault(name, plain(["-"] * len(sizes), sizes))
 
+    def _operator(self, call: Call, rule: OperatorRule) -> None:
         operands = call.operands
         if call.target == ITEM:
             self.values[call.name] = [self.values[operands[0]][call.args[1]]]
             self._append(call, Decision([], self.values[call.name], run="item"))
             return
         site = Site(self, call, operands)
-        made = rule(site)
-        if not made.run and call.counts_rows:  # the number of all rows, which no worker has where they are split
-            made = all_whole(site)
+        made = rule.decided(site)
         for operand, needs in zip(operands, made.needs, strict=True):
             name = self.traced.tensors.get(operand)
             if name is not None and name not in self.layouts:
@@ -302,9 +319,13 @@ class Placer:
         self._append(call, made)
 
     def _append(self, call: Call, made: Decision) -> None:
-        active = {axis for dims in [*made.needs, *made.gives] for axis in axes_of(dims)} | set(made.sums)
-        partial = []
+        read = [needs for i, needs in enumerate(made.needs) if i not in made.aside]
+        active = {axis for dims in [*read, *made.gives] for axis in axes_of(dims)} | set(made.sums)
+        partial = list[tuple[str, ...]]()
         for i, needs in enumerate(made.needs):
+            if i in made.aside:
+                partial.append(())
+                continue
             parts = active - set(axes_of(needs)) - (set(made.sums) if i in made.late else set())
             partial.append(tuple(axis for axis in self.rules.mesh if axis in parts))
         layouts = tuple(made.needs), tuple(made.gives)

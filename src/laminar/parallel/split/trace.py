@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, fx, nn
@@ -16,10 +16,12 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from laminar.core.errors import LaminarError
 from laminar.model.graph_export import BATCH, as_its_author_made_it, quiet, reason
-from laminar.parallel.split.calls import ITEM, Call, Traced, Value, mapped
+from laminar.parallel.split.calls import ITEM, ROWS_ARITHMETIC, Call, RowsNumber, Traced, Value, mapped
 from laminar.parallel.split.dims import ROWS
 
 aten = torch.ops.aten
+MOST: Final = 1 << 30  # rows that a batch may have
+_NUMBERS: Final[dict[Any, str]] = {function: name for name, function in ROWS_ARITHMETIC.items()}
 
 
 def trace(
@@ -48,7 +50,7 @@ def trace(
 
 
 def _same_rows(examples: Sequence[Tensor]) -> Any:
-    rows = torch.export.Dim("rows", min=2, max=1 << 30) if len(examples) > 1 else torch.export.Dim.DYNAMIC
+    rows = torch.export.Dim("rows", min=2, max=MOST) if len(examples) > 1 else torch.export.Dim.DYNAMIC
     return tuple({0: rows} for _ in examples)
 
 
@@ -73,6 +75,7 @@ class _Reader:
             node.args = fx.node.map_aggregate(node.args, self._plain)
             node.kwargs = cast(dict[str, Any], fx.node.map_aggregate(node.kwargs, self._plain))
         calls = [self._call(node) for node in self._graph.nodes if node.op == "call_function" and node in sizes]
+        self._refuse_unknown(calls, {*inputs, *tensors, *sizes}, output)
         return Traced(
             calls,
             [Value(node.name) for node in inputs],
@@ -89,8 +92,28 @@ class _Reader:
             return Value(value.name) if isinstance(value, fx.Node) else value
 
         args, kwargs = mapped(_lists(node.args), plain), mapped(_lists(dict(node.kwargs)), plain)
-        target = ITEM if node.target is operator.getitem else f"torch.ops.{node.target}"
-        return Call(Value(node.name), target, tuple(args), kwargs, path_of(node))
+        if node.target is operator.getitem:
+            return Call(Value(node.name), ITEM, tuple(args), kwargs, path_of(node))
+        if isinstance(node.target, OpOverload):
+            args, kwargs = _by_place(node.target, args, kwargs)
+        return Call(Value(node.name), f"torch.ops.{node.target}", tuple(args), kwargs, path_of(node))
+
+    def _refuse_unknown(self, calls: Sequence[Call], known: set[fx.Node], output: fx.Node) -> None:
+        """What operators take must be tensors that were made by operators, or the model's own."""
+        names = {node.name for node in known}
+        for call in calls:
+            where = f"'{call.path}'" if call.path else "the model"
+            if call.target.endswith("wrap_with_set_grad_enabled"):
+                raise _cannot(f"{where} computes under torch.no_grad(); .detach() behind it says the same, operator by operator")
+            try:
+                call.function  # noqa: B018
+            except LaminarError as error:
+                raise _cannot(f"{where} calls {call.target.removeprefix('torch.ops.')}, which workers do not run") from error
+            for operand in call.operands:
+                if operand not in names:
+                    raise _cannot(f"{where} has an operator that works with something else than tensors and numbers ({call.target})")
+        if output not in known:
+            raise _cannot("its output is no tensor that an operator made")
 
     def _placeholders(self) -> tuple[list[fx.Node], dict[fx.Node, str], dict[str, Tensor]]:
         inputs: list[fx.Node] = []
@@ -114,6 +137,10 @@ class _Reader:
         if not isinstance(size, torch.SymInt):
             raise _cannot(f"it works with a batch of {size} only")
         self._symbol = size.node.expr
+        allowed = self._program.range_constraints.get(self._symbol)
+        if allowed is not None and (allowed.lower > 2 or allowed.upper < MOST):
+            most = f"{allowed.lower} to {allowed.upper}" if allowed.upper < MOST else f"{allowed.lower} and more"
+            raise _cannot(f"what it computes depends on how many rows a batch has: as it is, it is right for {most} rows only")
         return inputs, tensors, constants
 
     def _output(self) -> fx.Node:
@@ -126,12 +153,19 @@ class _Reader:
     def _make_functional(self, tensors: set[fx.Node]) -> None:
         """Operators that change their argument in place give a new value instead, which is used from there on."""
         order = {node: i for i, node in enumerate(self._graph.nodes)}
+        written: dict[fx.Node, fx.Node] = {}  # what writing into a buffer gives is that buffer
         for node in list(self._graph.nodes):
             if not isinstance(node.target, OpOverload) or not node.target._schema.is_mutable:
                 continue
             first = node.args[0] if node.args else None
-            if not isinstance(first, fx.Node) or first in tensors:
-                continue  # a buffer is written into
+            if isinstance(first, fx.Node) and first in written:
+                first = written[first]
+                node.update_arg(0, first)
+            if not isinstance(first, fx.Node):
+                continue
+            if first in tensors:
+                written[node] = first
+                continue
             other = getattr(aten, node.target._schema.name.split("::")[1].removesuffix("_"), None)
             functional = getattr(other, node.target._overloadname, None) if other is not None else None
             if functional is None or first.op == "placeholder" or _is_view(first):
@@ -141,9 +175,23 @@ class _Reader:
                 later.replace_input_with(first, node)
 
     def _plain(self, value: Any) -> Any:
-        if isinstance(value, fx.Node) and isinstance(value.meta.get("val"), torch.SymInt | int):
-            return self._number(value.meta["val"])
-        return value
+        if not isinstance(value, fx.Node):
+            return value
+        number = value.meta.get("val")
+        if isinstance(number, bool | int | float):
+            return number
+        return self._rows_number(value) if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool) else value
+
+    def _rows_number(self, node: fx.Node) -> Any:
+        """A number that follows from the rows of a batch: an integer where it is a multiple of them."""
+        value = node.meta["val"]
+        if isinstance(value, torch.SymInt):
+            number = value.node.expr.subs(self._symbol, ROWS)
+            if number.is_Integer and int(number) % ROWS == 0:
+                return int(number)
+        if (target := _NUMBERS.get(node.target)) is None:
+            raise _cannot(f"{_place(node)} computes a number by {node.target}")
+        return RowsNumber(target, tuple(fx.node.map_aggregate(node.args, self._plain)))
 
     def _number(self, size: Any) -> int:
         if not isinstance(size, torch.SymInt):
@@ -152,6 +200,16 @@ class _Reader:
         if not number.is_Integer or (size.node.expr.has(self._symbol) and int(number) % ROWS):
             raise _cannot(f"one of its sizes is {size.node.expr}, which does not follow from the rows of a batch alone")
         return int(number)
+
+
+def _by_place(operator: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments in the order of the schema, however the model's author gave them; by name only those that can be given so alone."""
+    schema = [argument for argument in operator._schema.arguments if not argument.kwarg_only]
+    found, rest = list(args), dict(kwargs)
+    last = max((i for i, argument in enumerate(schema) if argument.name in rest), default=-1)
+    for argument in schema[len(found) : last + 1]:
+        found.append(rest.pop(argument.name) if argument.name in rest else argument.default_value)
+    return found, rest
 
 
 def _lists(value: Any) -> Any:

@@ -5,13 +5,14 @@ What `line.sent` counts is this, to the byte: it is what `laminar show --split` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Final, Literal
 
 import torch
 
+from laminar.parallel.split.backward import gradients
 from laminar.parallel.split.calls import Value
 from laminar.parallel.split.dims import At, Dims, Mesh, local_sizes, shape_of
 from laminar.parallel.split.kernels import reach
@@ -60,47 +61,59 @@ Ways = tuple[list[Handed], list[Handed]]  # there and back
 
 
 class _Count:
-    def __init__(self, placed: Placed, at: At, rows: int, trains: Callable[[str], bool]) -> None:
-        self._placed, self._at, self._rows = placed, at, rows
+    def __init__(
+        self,
+        placed: Placed,
+        at: At,
+        rows: int,
+        trains: Callable[[str], bool],
+        some: Collection[int],
+        ends: Collection[Value] | None,
+        taken: Mapping[Value, bool] | None,
+    ) -> None:
+        self._placed, self._at, self._rows, self._trains = placed, at, rows, trains
         self._mesh: Mesh = placed.mesh
         self._deferred = deferred(placed)
-        self._learns = {node: trains(name) for node, name in placed.traced.tensors.items()}
+        self._numbers = [number for number in range(len(placed.operations)) if number in some]
+        self._operations = [placed.operations[number] for number in self._numbers]
+        roots = [placed.traced.output] if ends is None else ends
+        self._gradients = gradients(placed.traced, [op.call for op in self._operations], trains, roots, taken)
         self._ready: set[tuple[object, ...]] = set()
+        # operands that several operators need in the same layout are brought there once, and back once if any of them gives a gradient
+        self._back: set[tuple[object, ...]] = set()
+        for op in self._operations:
+            for i, node in enumerate(op.operands):
+                if self._gradients.reaches(placed.traced, op.call, node) and op.run != "item":
+                    moved, spread = _keys(op, i)
+                    self._back |= {moved, spread}
 
-    def count(self, trains: Callable[[str], bool], some: Collection[int]) -> Traffic:
+    def count(self) -> Traffic:
         placed, found = self._placed, []
-        for node in placed.traced.inputs:
-            self._learns[node] = False
-        for number, op in enumerate(placed.operations):
-            if number not in some:
-                self._learns[op.call.name] = any(self._learns[node] for node in op.operands)
-                continue
+        for op in self._operations:
             before, after, back = list[Handed](), list[Handed](), list[Handed]()
             for i, node in enumerate(op.operands):
                 if op.run != "item":
                     there, returned = self._operand(node, op, i)
                     before, back = before + there, back + returned
-            self._learns[op.call.name] = any(self._learns[node] for node in op.operands)
             if op.facts.get("windows"):
-                there, returned = self._windows(op, placed.traced.dtypes[op.call.name][0])
+                there, returned = self._windows(op)
                 before, back = before + there, back + returned
             there, returned = self._own(op)
             after, back = after + there, back + returned
             found.append(_sent(op.call.path, op.call.name, op.why, before, after, back))
-        gradients = {}
-        own_tensors = {placed.traced.tensors[node] for i in some for node in placed.operations[i].operands if node in placed.traced.tensors}
-        for name, axes in self._deferred.items():
-            if name not in own_tensors:
-                continue
-            size = self._bytes(placed.layouts[name], torch.float32)
-            if axes and trains(name):
-                gradients[name] = size * len(axes)
+        summed = {}
+        for node in {node: None for op in self._operations for node in op.operands if node in placed.traced.tensors}:
+            name = placed.traced.tensors[node]
+            axes = [axis for axis in self._deferred.get(name, ()) if self._mesh[axis] > 1]
+            if axes and node in self._gradients.wanted:
+                summed[name] = self._bytes(placed.layouts[name], placed.traced.dtypes[node][0]) * len(axes)
         output = placed.traced.output
-        if not any(placed.operations[i].call.name == output for i in some):
-            return Traffic(found, gradients, _NOTHING)
-        there, back = self._moved(placed.values[output][0], placed.output, placed.traced.dtypes[output][0], learns=self._learns[output])
+        if not any(op.call.name == output for op in self._operations):
+            return Traffic(found, summed, _NOTHING)
+        learns = output in self._gradients.learns
+        there, back = self._moved(placed.values[output][0], placed.output, placed.traced.dtypes[output][0], learns=learns)
         why = "the loss needs all classes of the own rows" if there or back else ""
-        return Traffic(found, gradients, _sent("", "output", why, there, [], back))
+        return Traffic(found, summed, _sent("", "output", why, there, [], back))
 
     def _operand(self, node: Value, op: Operation, i: int) -> Ways:
         name = self._placed.traced.tensors.get(node)
@@ -108,14 +121,15 @@ class _Count:
             return [], []
         have = self._placed.layouts[name] if name is not None else self._placed.values[node][0]
         need, partial, dtype = op.needs[i], op.partial[i], self._placed.traced.dtypes[node][0]
-        key = (node, tuple(shape_of(dim) for dim in need))
+        moved, spread = _keys(op, i)
         forward, backward = list[Handed](), list[Handed]()
-        if key not in self._ready:
-            self._ready.add(key)
-            forward, backward = self._moved(have, need, dtype, learns=self._learns[node])
-        if partial and self._learns[node] and (*key, partial) not in self._ready:
-            self._ready.add((*key, partial))
-            backward += [Handed("sum", axis, self._bytes(need, dtype)) for axis in partial]
+        if moved not in self._ready:
+            self._ready.add(moved)
+            forward, backward = self._moved(have, need, dtype, learns=moved in self._back)
+        if partial and spread not in self._ready:
+            self._ready.add(spread)
+            if spread in self._back:
+                backward += [Handed("sum", axis, self._bytes(need, dtype)) for axis in partial if self._mesh[axis] > 1]
         return forward, backward
 
     def _moved(self, have: Dims, need: Dims, dtype: torch.dtype, *, learns: bool) -> Ways:
@@ -145,12 +159,13 @@ class _Count:
             channels = prod(local_sizes(op.gives[0][1:2], self._at, self._mesh, self._rows)) * dtype.itemsize
             both = 2 * [Handed("sum", axis, channels) for axis in op.facts["axes"] if self._mesh[axis] > 1]
             forward += both
-            backward += both if self._learns[op.operands[0]] else []
+            backward += both if self._gradients.reaches(self._placed.traced, op.call, op.operands[0]) else []
         return forward, backward
 
-    def _windows(self, op: Operation, dtype: torch.dtype) -> Ways:
+    def _windows(self, op: Operation) -> Ways:
         """Dimension by dimension: what was fetched in one is sent along in the next."""
         x = op.operands.index(op.call.args[0])
+        dtype = self._placed.traced.dtypes[op.operands[x]][0]
         sizes = list(local_sizes(op.needs[x], self._at, self._mesh, self._rows))
         forward, backward = list[Handed](), list[Handed]()
         for d, window in enumerate(op.facts["windows"]):
@@ -164,7 +179,7 @@ class _Count:
                 forward.append(Handed("swap", axis, each * sum(len(ranges.between(place, other)) for other in others)))
                 backward.append(Handed("swap", axis, each * sum(len(ranges.between(other, place)) for other in others)))
             sizes[2 + d] = len(ranges.needs[place])
-        return forward, backward if self._learns[op.call.name] and self._learns[op.operands[0]] else []
+        return forward, backward if self._gradients.reaches(self._placed.traced, op.call, op.operands[x]) else []
 
     def _bytes(self, dims: Dims, dtype: torch.dtype) -> int:
         return prod(local_sizes(dims, self._at, self._mesh, self._rows)) * dtype.itemsize
@@ -175,6 +190,23 @@ def _sent(path: str, name: str, why: str, before: list[Handed], after: list[Hand
     return Sent(path, name, forward, backward, why, tuple(before), tuple(after), tuple(back))
 
 
-def traffic(placed: Placed, at: At, rows: int, trains: Callable[[str], bool], some: Collection[int] | None = None) -> Traffic:
-    """`trains`: does the model's tensor of this name get a gradient? `some`: operators, if not all."""
-    return _Count(placed, at, rows, trains).count(trains, range(len(placed.operations)) if some is None else frozenset(some))
+def _keys(op: Operation, i: int) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """Of an operand in the layout that an operator needs, and of the same with gradients from several workers."""
+    moved = (op.operands[i], tuple(shape_of(dim) for dim in op.needs[i]))
+    return moved, (*moved, op.partial[i])
+
+
+def traffic(
+    placed: Placed,
+    at: At,
+    rows: int,
+    trains: Callable[[str], bool],
+    some: Collection[int] | None = None,
+    *,
+    ends: Collection[Value] | None = None,
+    taken: Mapping[Value, bool] | None = None,
+) -> Traffic:
+    """`trains`: does the model's tensor of this name get a gradient? `some`: operators, if not all. `ends`: values where gradients come in,
+    if not the output alone; `taken`: values that others made, and whether gradients go back to them."""
+    chosen = range(len(placed.operations)) if some is None else frozenset(some)
+    return _Count(placed, at, rows, trains, chosen, ends, taken).count()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 from typing import Final, final
 
+from laminar.parallel.split.backward import gradients
 from laminar.parallel.split.calls import Value
 from laminar.parallel.split.place import Operation, Placed
 
@@ -53,13 +54,9 @@ class Flow:
     @cached_property
     def learns(self) -> frozenset[Value]:
         """Values and tensors that gradients go back to."""
-        found = {node for node, name in self._tensors.items() if name in self._trained}
-        for op in self.operations:
-            if any(node in found for node in op.operands):
-                found.add(op.call.name)
-        return frozenset(
-            node for node in found if node in self._tensors or self.placed.traced.dtypes[node][0].is_floating_point or self.several(node)
-        )
+        traced = self.placed.traced
+        found = gradients(traced, traced.calls, lambda name: name in self._trained, [traced.output])
+        return found.learns & found.wanted
 
     def several(self, node: Value) -> bool:
         """Is it a row of tensors, of which later operators take one each?"""

@@ -1,6 +1,8 @@
 """Mixing: operators whose result for some rows of a batch depends on its other rows, found by running each on halves of some samples.
 
-A pipeline runs micro-batches: what it gives is what one process gives only if every row is for itself.
+A pipeline runs micro-batches: what it gives is what one process gives only if every row is for itself. What is made of the number of rows
+alone, as `arange(len(x))` is, begins anew in each micro-batch; whether that changes a result is seen where it is used: to take one number
+of each row it does not, added to the rows it does.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def mixing(flow: Flow, tensors: Mapping[str, Tensor], examples: Sequence[Tensor]
         for i, op in enumerate(flow.operations):
             given = {node: values[node] if node in values else own[traced.tensors[node]] for node in op.operands}
             made = values[op.call.name] = _run(op, given, rows)
-            if op.run != "item" and not draws(op) and not writes(op) and _mixes(flow, op, given, made, rows):
+            by_itself = op.run == "item" or draws(op) or writes(op) or i in flow.anywhere
+            if not by_itself and _mixes(flow, op, given, made, rows, own):
                 found.append(op)
             for node in op.operands:
                 if last[node] == i:
@@ -57,8 +60,20 @@ def _place(dims: Dims) -> Place | Literal["several"] | None:
     return (found[0] if len(found) == 1 else "several") if found else None
 
 
-def _mixes(flow: Flow, op: Operation, given: Mapping[Value, Any], made: Any, rows: int) -> bool:
-    taken = {node: _place(flow.placed.values[node][0]) for node in given if node in flow.placed.values and not flow.several(node)}
+def _anew(flow: Flow, node: Value, tensors: Mapping[str, Tensor], rows: int) -> Any:
+    """What is made of the model's tensors and the number of rows, for so many."""
+    maker = flow.maker.get(node)
+    if maker is None:
+        return tensors[flow.placed.traced.tensors[node]]
+    op = flow.operations[maker]
+    return _run(op, {operand: _anew(flow, operand, tensors, rows) for operand in op.operands}, rows)
+
+
+def _mixes(flow: Flow, op: Operation, given: Mapping[Value, Any], made: Any, rows: int, tensors: Mapping[str, Tensor]) -> bool:
+    samples = [
+        node for node in given if node in flow.placed.values and not flow.several(node) and flow.maker.get(node) not in flow.anywhere
+    ]
+    taken = {node: _place(flow.placed.values[node][0]) for node in samples}
     outs = made if isinstance(made, list | tuple) else [made]
     places = [_place(dims) for dims in flow.placed.values[op.call.name]]
     if all(place is None for place in [*taken.values(), *places]):
@@ -67,7 +82,12 @@ def _mixes(flow: Flow, op: Operation, given: Mapping[Value, Any], made: Any, row
         return True
     half = rows // 2
     for begin, count in ((0, half), (half, rows - half)):
-        some = {node: _narrow(value, taken.get(node), begin, count, rows) for node, value in given.items()}
+        some = {
+            node: _anew(flow, node, tensors, count)
+            if flow.maker.get(node) in flow.anywhere
+            else _narrow(value, taken.get(node), begin, count, rows)
+            for node, value in given.items()
+        }
         try:
             part = _run(op, some, count)
         except Exception:  # it works with all rows only

@@ -74,6 +74,8 @@ def prepare(job: Job, how: Staged, *, begins: bool = False) -> Prepared:
 
 def in_stages(job: Job, how: Staged, flow: Flow, judged: Flow, costs: Sequence[Cost] | None = None, *, begins: bool = False) -> Prepared:
     """A placed model, as it is trained and as it is judged. `costs`: of the operators of training, where they are known."""
+    for one in (flow, judged):
+        _refuse_fixed_output(one)
     most, batches = micro_batches(job, how, flow)
     rows = most * how.parts
     if costs is None:
@@ -89,6 +91,7 @@ def in_stages(job: Job, how: Staged, flow: Flow, judged: Flow, costs: Sequence[C
     else:
         fit, test = _branches(flow, judged, costs, how, rows)
     refuse_two_writers(flow, fit)
+    _refuse_outputs_apart(fit, test)
     return Prepared(flow.placed, judged.placed, fit, test, list(costs), most, rows, batches)
 
 
@@ -160,6 +163,27 @@ def refuse_two_writers(flow: Flow, plan: Plan) -> None:
             )
 
 
+def _refuse_outputs_apart(fit: Plan, test: Plan) -> None:
+    """Who has the targets must have the outputs, in training and when the model is judged."""
+    lanes = [plan.stages[plan.last].lane for plan in (fit, test)]
+    if lanes[0] != lanes[1]:
+        raise LaminarError(
+            "L012",
+            f"in training the model's output comes from lane {lanes[0]}, and when it is judged from lane {lanes[1]}: its forward ends "
+            "elsewhere in train() than in eval()",
+            hint='cut so that both ends are in one stage, or strategy = "sync", or a mesh',
+        )
+
+
+def _refuse_fixed_output(flow: Flow) -> None:
+    if flow.maker.get(flow.placed.traced.output) in flow.anywhere:
+        raise LaminarError(
+            "L012",
+            "the model's output does not depend on its samples, so there is nothing to cut into stages",
+            hint='strategy = "sync", or a mesh',
+        )
+
+
 def _pipeline(flow: Flow, judged: Flow, costs: Sequence[Cost], how: Pipeline, rows: int, kept: Sequence[str]) -> tuple[Plan, Plan]:
     """`kept`: the model's modules, where the features of some are kept: what is left of it may have fewer operators than stages, and the
     first stages have none then."""
@@ -220,11 +244,15 @@ def _by_hand(flow: Flow, some: Sequence[int], tolls: Sequence[float | None], cut
 
 
 def _like_training(judged: Flow, fit: Plan) -> list[int | None]:
-    """The stage of each operator of the judged model: where its tensors are, and never before what it needs."""
+    """The stage of each operator of the judged model: where its tensors are, and never before what it needs. The outputs are made by the
+    stage that makes them in training, whose lane is the one that compares them with the targets."""
     stages: dict[str, list[int]] = {}
     for number, stage in enumerate(fit.stages):
         for name in stage.tensors:
             stages.setdefault(name, []).append(number)
+    output = judged.maker[judged.placed.traced.output]
+    if judged.operations[output].run == "item":
+        output = judged.maker[judged.operations[output].operands[0]]
     found: list[int | None] = []
     at = 0
     for i, op in enumerate(judged.operations):
@@ -233,6 +261,8 @@ def _like_training(judged: Flow, fit: Plan) -> list[int | None]:
             continue
         known = [number for name in judged.tensors([i]) for number in stages.get(name, ()) if number >= at]
         at = min(known, default=at)
+        if i == output:
+            at = max(at, fit.last)
         found.append(found[judged.maker[op.operands[0]]] if op.run == "item" else at)
     return found
 
@@ -252,7 +282,7 @@ def _branches(flow: Flow, judged: Flow, costs: Sequence[Cost], how: Branches, ro
         for branch, lane in zip(block.branches, dealt, strict=True):
             lane_of |= dict.fromkeys(branch, lane)
     fit = make_plan(flow, *stages_of(flow, lane_of), how.lanes)
-    return fit, make_plan(judged, *stages_of(judged, _same_lanes(flow, judged, lane_of, fit.holders())), how.lanes)
+    return fit, make_plan(judged, *stages_of(judged, _same_lanes(flow, judged, lane_of, fit)), how.lanes)
 
 
 def _spent(flow: Flow, branch: Sequence[int], costs: Sequence[Cost], how: Branches, rows: int) -> Spent:
@@ -265,11 +295,17 @@ def _spent(flow: Flow, branch: Sequence[int], costs: Sequence[Cost], how: Branch
     return Spent(forward, inputs, weights, toll)
 
 
-def _same_lanes(flow: Flow, judged: Flow, lane_of: Mapping[int, int], holders: Mapping[str, tuple[int, ...]]) -> dict[int, int]:
-    """Of the operators of the judged model: where their tensors are, or where operators of the same module were."""
+def _same_lanes(flow: Flow, judged: Flow, lane_of: Mapping[int, int], fit: Plan) -> dict[int, int]:
+    """Of the operators of the judged model: where their tensors are, or where operators of the same module were; and the outputs where
+    they are made in training."""
     by_path = {op.call.path: lane_of.get(i, 0) for i, op in enumerate(flow.operations)}
+    holders = fit.holders()
     found = {}
     for i, op in enumerate(judged.operations):
         lanes = [holders[name][0] for name in judged.tensors([i]) if name in holders]
         found[i] = lanes[0] if lanes else by_path.get(op.call.path, 0)
+    output = judged.maker[judged.placed.traced.output]
+    if judged.operations[output].run == "item":
+        output = judged.maker[judged.operations[output].operands[0]]
+    found[output] = fit.stages[fit.last].lane
     return found

@@ -5,7 +5,7 @@ What lines and posts count is this, to the byte; what is told at the end of a st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -41,13 +41,13 @@ class LaneTraffic:
 
 def lane_traffic(prepared: Prepared, lane: int, at: At, rows: int, parts: int, trains: Callable[[str], bool]) -> LaneTraffic:
     """Of the worker at a place of a lane's mesh, for a batch of so many rows that `parts` share."""
-    plan, placed = prepared.fit, prepared.training
+    plan = prepared.fit
     sizes = [some.rows for some in micro_batches(rows, prepared.batches, parts=parts)]
     found = {}
     for number, stage in enumerate(plan.stages):
         if stage.lane != lane:
             continue
-        by_rows = {count: traffic(placed, at, count, trains, stage.operations) for count in set(sizes)}
+        by_rows = {count: stages_traffic(prepared, [number], at, count, trains) for count in set(sizes)}
         every = [by_rows[count] for count in sizes]
         out = [edge.value for edge in plan.edges if edge.source == number and plan.stages[edge.taker].lane != lane]
         back = [edge.value for edge in plan.edges if edge.taker == number and plan.stages[edge.source].lane != lane]
@@ -56,6 +56,16 @@ def lane_traffic(prepared: Prepared, lane: int, at: At, rows: int, parts: int, t
         )
         found[number] = StageTraffic(_added(every), values, grads)
     return LaneTraffic(found, _shared(prepared, lane, at, trains))
+
+
+def stages_traffic(prepared: Prepared, numbers: Sequence[int], at: At, rows: int, trains: Callable[[str], bool]) -> Traffic:
+    """Of one worker, inside some stages of its lane: their gradients begin with the loss, or come back from other stages."""
+    plan, placed = prepared.fit, prepared.training
+    some = [plan.stages[number] for number in numbers]
+    ends = [value for stage in some for value in stage.gives if value in plan.learns]
+    ends += [placed.traced.output] if plan.last in numbers else []
+    taken = {value: value in plan.learns for stage in some for value in stage.takes}
+    return traffic(placed, at, rows, trains, [i for stage in some for i in stage.operations], ends=ends, taken=taken)
 
 
 def _learned(learns: Collection[Value], values: list[Value]) -> list[Value]:

@@ -10,5 +10,9 @@ bucket_sizes.py (gradients on their way while others are computed), group_team.p
 goes over the wire).
 Over both: small_gradients.py (compression, and what it keeps back).
 
+What one process learns although each worker has some rows of a batch: row_probe.py (do rows depend on each other in this model? found by
+running it) with row_facts.py (what it found, for workers and planner), batch_norms.py (batch norms with the statistics of whole batches),
+team_statistics.py (of a team) and statistics_room.py (where its members exchange them, over either link).
+
 Not here: the loop itself (train/loop.py), what a team is (train/team.py), processes (../crew.py), compressors (../compress).
 """

@@ -10,6 +10,8 @@ from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
 from laminar.parallel.crew import Staff
 from laminar.parallel.sync.links import lay
+from laminar.parallel.sync.row_facts import RowFacts, by_worker, refuse_mixed
+from laminar.parallel.sync.row_probe import row_facts
 from laminar.parallel.team_chief import DEATHS, Ways, run_team
 from laminar.stack.open_job import Description
 from laminar.train.job import Job, Trained
@@ -21,6 +23,8 @@ MODULE: Final = "laminar.parallel.sync.member"
 
 def run_sync(job: Job, how: Sync, description: Description, emit: Emit, staff: Staff | None = None) -> Trained:
     _refuse(job, how)
+    facts = row_facts(job) if how.workers > 1 else RowFacts()
+    refuse_mixed(facts, how)
     ways = Ways(
         module=MODULE,
         lay=lambda size: lay(job, how, size, staff),
@@ -31,9 +35,12 @@ def run_sync(job: Job, how: Sync, description: Description, emit: Emit, staff: S
         waits=how.elastic,
         losses=DEATHS,
         timeout=how.timeout,
+        told={"facts": facts.to_json() if facts.pooled and how.batch_norm == "exact" else None},
         evaluator=how.evaluator,
     )
-    return run_team(job, ways, description, emit, staff)
+    trained = run_team(job, ways, description, emit, staff)
+    trained.notes += [note for note in by_worker(facts, how) if note not in trained.notes]
+    return trained
 
 
 def _refuse(job: Job, how: Sync) -> None:

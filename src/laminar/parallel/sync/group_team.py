@@ -20,8 +20,11 @@ from laminar.parallel.compress.packet import Packet
 from laminar.parallel.sync.bucket_sizes import dealt
 from laminar.parallel.sync.buckets import Buckets
 from laminar.parallel.sync.process_group import Group
+from laminar.parallel.sync.row_facts import RowFacts
 from laminar.parallel.sync.sent_bytes import of_step
 from laminar.parallel.sync.small_gradients import SmallGradients, rule_behind
+from laminar.parallel.sync.statistics_room import GroupRoom
+from laminar.parallel.sync.team_statistics import TeamStatistics
 from laminar.parallel.waited import WAITED
 from laminar.train.optimizers import Optimizer
 from laminar.train.recipe import Recipe
@@ -34,17 +37,23 @@ HEAD: Final = 2  # then: bytes of each member's packet, for each parameter wheth
 
 @final
 class GroupTeam(WholeModel):
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, facts: RowFacts | None = None, between: Group | None = None) -> None:
+        """`facts`: where statistics are those of whole batches. `between`: the group that they are exchanged in, if another one."""
         self.rank, self.size = group.rank, group.size
         self._group = group
         self._buckets: Buckets | None = None
+        self._statistics = None if facts is None else TeamStatistics(GroupRoom(between or group), group.rank, facts)
+
+    @property
+    def pooled(self) -> TeamStatistics | None:
+        return self._statistics
 
     @property
     def waited(self) -> float:
         return WAITED.seconds
 
     def optimizer(self, recipe: Recipe, params: Mapping[str, nn.Parameter]) -> GroupOptimizer:
-        made = GroupOptimizer(recipe, params, self._group)
+        made = GroupOptimizer(recipe, params, self._group, self._statistics)
         self._buckets = made.buckets
         return made
 
@@ -64,8 +73,10 @@ class GroupTeam(WholeModel):
 
     @torch.no_grad()
     def share_buffers(self, buffers: Mapping[str, Tensor]) -> None:
-        whole = [tensor for tensor in buffers.values() if buffer_row.is_whole(tensor)]
-        real = [tensor for tensor in buffers.values() if not buffer_row.is_whole(tensor)]
+        tracked = set() if self._statistics is None else self._statistics.tracked
+        # Running statistics are the same in all but those that had no rows of the last batch, which member 0 has.
+        whole = [tensor for name, tensor in buffers.items() if buffer_row.is_whole(tensor) or name in tracked]
+        real = [tensor for name, tensor in buffers.items() if not (buffer_row.is_whole(tensor) or name in tracked)]
         if real:
             row = buffer_row.row_of(real)
             first = row.clone()
@@ -79,7 +90,8 @@ class GroupTeam(WholeModel):
 
 @final
 class GroupOptimizer:
-    def __init__(self, recipe: Recipe, params: Mapping[str, nn.Parameter], group: Group) -> None:
+    def __init__(self, recipe: Recipe, params: Mapping[str, nn.Parameter], group: Group, statistics: TeamStatistics | None = None) -> None:
+        self._statistics = statistics
         self.params = dict(params)
         self._list = list(self.params.values())
         self._group = group
@@ -122,6 +134,9 @@ class GroupOptimizer:
             if not math.isfinite(norm):
                 raise LaminarError("L601", f"the norm of the gradients is {norm}{blamed(self._astray)}", hint="lower lr in train")
         self._optimizer.step(lr)
+        if self._statistics is not None:
+            of_batches = self._statistics.sent_since()
+            sent, self.dense_bytes = sent + of_batches, self.dense_bytes + of_batches
         return Step(heard[LOSS], int(heard[WISH]), sent, heard[behind:])
 
     def _sum(self, buckets: Buckets, grads: Sequence[Tensor | None], told: list[float]) -> list[float]:

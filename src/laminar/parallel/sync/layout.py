@@ -1,13 +1,15 @@
 """Layout: what lies where in the memory that the workers of a team share.
 
-    words     why to leave, a counter for each rank (meeting.py), a line of facts for each rank, one more counter for each rank for
-              meetings of those that compute, and for each parameter in how many steps nobody had a gradient of it (standing.py)
+    words     why to leave, a counter for each rank (meeting.py), a line of facts for each rank, two more counters for each rank, for
+              meetings of those that compute (standing.py) and of those that have rows of a batch (statistics_room.py), and for each
+              parameter in how many steps nobody had a gradient of it
     sums      SUMS doubles for each rank
     held      a byte for each rank and parameter: does it have a gradient? Looked at only when someone says that one is missing
     params    one copy, used by all
     state     the optimizer's slots, one copy
     grads     one for each rank; between steps also the way on which bytes of any kind go to member 0
     buffers   one row of float64 numbers for each rank (../buffer_row.py)
+    rooms     two for each rank, for statistics of its rows of a batch (statistics_room.py)
 
 Parameters are pieces of one row of float32 numbers; each begins on a cache line.
 """
@@ -28,6 +30,7 @@ LENGTH = 0
 WAITED, ODD = 1, 2  # told by each rank at the end of a stretch (standing.py),
 GROUP, STEPS, WISHED = 3, 4, 5  # and by member 0 of the next one
 POST = 1 << 16  # bytes: no gradient has less room
+ROOM = 1 << 12  # numbers of a room: what is longer takes several turns
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -83,8 +86,13 @@ class Layout:
         return self.facts(self.size)
 
     @property
-    def left_out(self) -> int:
+    def having_rows(self) -> int:
+        """The word at which the counters of those begin that have rows of a batch."""
         return self.computing + STRIDE * self.size
+
+    @property
+    def left_out(self) -> int:
+        return self.having_rows + STRIDE * self.size
 
     @property
     def sums(self) -> int:
@@ -111,9 +119,12 @@ class Layout:
     def buffer_bytes(self, rank: int) -> int:
         return self.grad_bytes(self.size) + _up(8 * self.buffers) * rank
 
+    def room_bytes(self, rank: int) -> int:
+        return self.buffer_bytes(self.size) + 2 * 8 * ROOM * rank
+
     @property
     def total(self) -> int:
-        return self.buffer_bytes(self.size)
+        return self.room_bytes(self.size)
 
 
 def _row(shapes: Shapes) -> tuple[Piece, ...]:

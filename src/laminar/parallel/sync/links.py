@@ -17,6 +17,7 @@ from laminar.parallel.segment import Segment
 from laminar.parallel.sync.group_team import GroupTeam
 from laminar.parallel.sync.layout import Layout
 from laminar.parallel.sync.process_group import BEGIN, Group, serve_store
+from laminar.parallel.sync.row_facts import RowFacts
 from laminar.parallel.sync.shared_team import SharedTeam
 from laminar.parallel.sync.small_gradients import rule_behind
 from laminar.train.job import Job
@@ -41,17 +42,21 @@ def lay(job: Job, how: Sync, size: int, staff: Staff | None = None) -> Link:
     return GlooLink(how.host, how.port, bind=how.host) if staff is None else GlooLink(staff.host, how.port, bind=None)
 
 
-def join(told: dict[str, Any], job: Job, rank: int, size: int, timeout: float) -> SharedTeam | GroupTeam:
-    """In a member: its team, all of which have come."""
+def join(told: dict[str, Any], job: Job, rank: int, size: int, timeout: float, facts: RowFacts | None = None) -> SharedTeam | GroupTeam:
+    """In a member: its team, all of which have come. `facts`: where statistics are those of whole batches."""
     if "segment" in told:
-        team = SharedTeam(Segment.told(told), layout_of(job, size), rank, model=job.model)
+        team = SharedTeam(Segment.told(told), layout_of(job, size), rank, model=job.model, facts=facts)
         team.meeting.timeout = BEGIN  # some open their job sooner than others
         team.meeting.meet()
         team.meeting.timeout = timeout
         return team
     gpu = next(iter(trainable(job.model).values())).is_cuda
     bind = told["bind"] or os.environ.get(OWN_ADDRESS)
-    return GroupTeam(Group(told["host"], told["port"], rank, size, bind=bind, timeout=timeout, gpu=gpu))
+    group = Group(told["host"], told["port"], rank, size, bind=bind, timeout=timeout, gpu=gpu)
+    between = None  # NCCL has no way among some members of a group
+    if gpu and facts is not None:
+        between = Group(told["host"], told["port"], rank, size, bind=bind, timeout=timeout, name="statistics")
+    return GroupTeam(group, facts, between)
 
 
 def layout_of(job: Job, size: int) -> Layout:

@@ -18,6 +18,7 @@ FLOAT: Final = 4
 DOUBLE: Final = 8
 LONGEST: Final = 1 << 20  # bytes of a segment of a sum
 SEGMENTS: Final = 2  # for each member, at least; the next is on its way while one is added
+HEAD: Final = 2  # numbers before a row of statistics
 FRAME: Final = 3 * 48  # of a segment: its header, and from each side a word that it is ready
 
 
@@ -33,6 +34,11 @@ def of_sum(size: int, members: int, *, item: int = FLOAT) -> int:
 def of_gather(size: int, members: int) -> int:
     """Of `size` bytes from each."""
     return members * (members - 1) * (size + FRAME * SEGMENTS) if size else 0
+
+
+def of_rows(numbers: int, members: int) -> int:
+    """Of a row of so many numbers in float64 from each to each of the others, with the head before it (statistics_room.py)."""
+    return members * (members - 1) * (DOUBLE * HEAD + FRAME + (DOUBLE * numbers + FRAME if numbers else 0))
 
 
 def of_step(members: int, *, told: int = 0, sums: Sequence[int] = (), packet: int = 0) -> int:

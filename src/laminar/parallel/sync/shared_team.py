@@ -14,8 +14,11 @@ from laminar.parallel.segment import Segment
 from laminar.parallel.sync.crowding import Crowding
 from laminar.parallel.sync.layout import LENGTH, SUMS, Layout
 from laminar.parallel.sync.own_state import OwnState
+from laminar.parallel.sync.row_facts import RowFacts
 from laminar.parallel.sync.shared_optimizer import SharedOptimizer
 from laminar.parallel.sync.standing import Decides, Standing
+from laminar.parallel.sync.statistics_room import SharedRoom
+from laminar.parallel.sync.team_statistics import TeamStatistics
 from laminar.parallel.waited import WAITED
 from laminar.train.compression import NoCompression
 from laminar.train.lines import on_a_line
@@ -27,9 +30,16 @@ from laminar.train.team import Learner, WholeModel, rows_of_member
 @final
 class SharedTeam(WholeModel):
     def __init__(
-        self, segment: Segment, layout: Layout, rank: int, decides: Callable[[int], Decides] = Crowding, model: nn.Module | None = None
+        self,
+        segment: Segment,
+        layout: Layout,
+        rank: int,
+        decides: Callable[[int], Decides] = Crowding,
+        model: nn.Module | None = None,
+        facts: RowFacts | None = None,
     ) -> None:
-        """`decides`: for a team of so many, who stands in for whom. `model`: is looked at for what it keeps beside its tensors."""
+        """`decides`: for a team of so many, who stands in for whom. `model`: is looked at for what it keeps beside its tensors. `facts`:
+        where statistics are those of whole batches."""
         self.rank, self.size = rank, layout.size
         self._segment, self._layout = segment, layout
         self._words = segment.words(layout.words, layout.word_count)
@@ -37,9 +47,15 @@ class SharedTeam(WholeModel):
         self.meeting = Meeting(self._words, rank, layout.size)
         self._buffers = segment.rows(layout.buffer_bytes(0), layout.size, layout.buffers)
         self._decides, self._model = decides, model
+        room = None if facts is None else SharedRoom(segment, self._words, layout, self.meeting)
+        self._statistics = None if facts is None or room is None else TeamStatistics(room, rank, facts)
         self._standing: Standing | None = None
         self._optimizer: SharedOptimizer | None = None
         self._batch = self._rows = 0  # of a whole batch, and of the one that goes through the model
+
+    @property
+    def pooled(self) -> TeamStatistics | None:
+        return self._statistics
 
     @property
     def waited(self) -> float:
@@ -55,9 +71,16 @@ class SharedTeam(WholeModel):
         return made
 
     def _may_stand_in(self, recipe: Recipe) -> bool:
-        """Where a member has nothing to itself but its rows: what compression keeps back and running statistics are each member's own."""
+        """Where a member has nothing to itself but its rows: what compression keeps back and running statistics are each member's own, and
+        statistics of a batch are asked of all at once."""
         how = strategy(recipe.strategy)
-        own = self._layout.buffers or recipe.accumulate > 1 or not isinstance(how, Sync) or not isinstance(how.compression, NoCompression)
+        own = (
+            self._statistics is not None
+            or self._layout.buffers
+            or recipe.accumulate > 1
+            or not isinstance(how, Sync)
+            or not isinstance(how.compression, NoCompression)
+        )
         return self.size > 1 and not own and isinstance(how, Sync) and how.shares != "measured"
 
     @property
@@ -123,10 +146,14 @@ class SharedTeam(WholeModel):
     def share_buffers(self, buffers: Mapping[str, Tensor]) -> None:
         if not buffers:
             return
-        own = list(buffers.values())
-        self._buffers[self.rank].copy_(buffer_row.row_of(own))
+        tracked = set() if self._statistics is None else self._statistics.tracked
+        own = sorted(buffers, key=lambda name: name not in tracked)
+        same = buffer_row.count(buffers[name] for name in own if name in tracked)  # in all but those that had no rows of the last batch
+        self._buffers[self.rank].copy_(buffer_row.row_of([buffers[name] for name in own]))
         self.meeting.meet()
-        buffer_row.put_back(own, buffer_row.mean(self._buffers), whole=self._buffers[0])
+        first = self._buffers[0]
+        row = torch.cat([first[:same], buffer_row.mean(self._buffers[:, same:])])
+        buffer_row.put_back([buffers[name] for name in own], row, whole=first)
         self.meeting.meet()
 
     def before_backward(self, *, last: bool) -> None:

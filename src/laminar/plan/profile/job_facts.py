@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from laminar.data.batches import Batches
 from laminar.model.weights import raw_bytes
 from laminar.parallel.split.prepare import some_samples
+from laminar.parallel.sync.row_facts import RowFacts
+from laminar.parallel.sync.row_probe import row_facts
 from laminar.plan.facts import Curve, JobFacts
 from laminar.plan.our_code import our_code
 from laminar.plan.profile.loop_trial import loop_gap
@@ -49,6 +51,11 @@ def job_facts(job: Job, meter: Meter) -> JobFacts:
     gather = meter.one("gathering samples", {"what": "gather", **_data(job), "code": our_code("data")}, lambda: gather_time(job, effort))
     kept = meter.one("memory", {"what": "kept", "job": about}, lambda: kept_per_row(job))
     test = meter.one("testing", {"what": "test", "job": about, "code": our_code("train/evaluate.py")}, lambda: test_time(job, effort))
+    rows = meter.one(
+        "what rows have to do with each other",
+        {"what": "rows", "job": about, "batch": recipe.batch, "code": our_code("parallel/sync")},
+        lambda: row_facts(job).to_json(),
+    )
     return JobFacts(
         layer=job.name,
         batch=recipe.batch,
@@ -67,6 +74,7 @@ def job_facts(job: Job, meter: Meter) -> JobFacts:
         tensors=tuple(one.nbytes for name, one in tensors.items() if name in trained),
         test_samples=len(job.data.test.y),
         test=test,
+        rows=RowFacts.from_json(rows),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from laminar.parallel.split.calls import Value, mapped, packed
+from laminar.parallel.split.calls import Value, for_rows, mapped, packed
 from laminar.parallel.split.dims import At, Atom, alike, local_sizes, size_of, with_rows
 from laminar.parallel.split.kernels import KERNELS, Here
 from laminar.parallel.split.line import Line
@@ -106,7 +106,7 @@ class Site:
                 return repr(value)
             if isinstance(value, str):
                 return self.placed.mesh.get(value, value)
-            return with_rows(value, self.rows) if isinstance(value, int) and not isinstance(value, bool) and value else value
+            return for_rows(value, self.rows)
 
         told = [mapped(one, plain) for one in (op.call.args, op.call.kwargs, dict(op.facts))]
         return {

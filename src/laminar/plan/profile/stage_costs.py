@@ -11,12 +11,11 @@ from laminar.core.errors import LaminarError
 from laminar.parallel.split.calls import Value
 from laminar.parallel.split.dims import local_sizes
 from laminar.parallel.split.place import Placed
-from laminar.parallel.split.traffic import traffic
 from laminar.parallel.stages.flow import Flow
 from laminar.parallel.stages.measure import Cost
 from laminar.parallel.stages.plan import Stage
 from laminar.parallel.stages.prepare import Prepared, Staged, in_stages
-from laminar.parallel.stages.traffic import lane_traffic
+from laminar.parallel.stages.traffic import lane_traffic, stages_traffic
 from laminar.plan.facts import Exchange, ModelCost, StageCost, StagesCost, Taken
 from laminar.plan.profile.operators import buckets, last_place
 from laminar.train.job import Job
@@ -60,8 +59,8 @@ def _uneven(job: Job, how: Staged, prepared: Prepared, trained: Collection[str])
 def _gradients(prepared: Prepared, lane: int, trained: Collection[str]) -> tuple[Exchange, ...]:
     """That the workers of a lane's mesh add up, as their team does."""
     placed = prepared.training
-    own = [i for stage in prepared.fit.stages if stage.lane == lane for i in stage.operations]
-    sent = traffic(placed, last_place(placed.mesh), prepared.rows, lambda name: name in trained, own)
+    own = [number for number, stage in enumerate(prepared.fit.stages) if stage.lane == lane]
+    sent = stages_traffic(prepared, own, last_place(placed.mesh), prepared.rows, lambda name: name in trained)
     return tuple(Exchange("sum", axis, size) for axes, size, _ in buckets(placed, sent, trained) for axis in axes)
 
 

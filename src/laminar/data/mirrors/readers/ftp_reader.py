@@ -11,10 +11,23 @@ from urllib.parse import unquote, urlsplit
 
 from laminar.data.mirrors.faults import Fault, Kind
 from laminar.data.mirrors.readers.protocol import BLOCK, Ask, Timeouts
+from laminar.data.mirrors.readers.reach import dial
 from laminar.data.mirrors.readers.socket_faults import connecting, shut
 
 _GONE: Final = (EOFError, ConnectionError)
 _TOO_MANY: Final = ("421", "425")
+
+
+class _Dialled(ftplib.FTP):
+    """ftplib's makes its connection itself. Data connections go to the address that this one has, whatever the server says."""
+
+    def connect(self, host: str = "", port: int = 0, timeout: float = -999, source_address: tuple[str, int] | None = None) -> str:  # noqa: ARG002
+        self.host, self.port, self.timeout = host, port, timeout
+        self.sock = dial(host, port, timeout)
+        self.af = self.sock.family
+        self.file = self.sock.makefile("r", encoding=self.encoding)
+        self.welcome: str = self.getresp()
+        return self.welcome
 
 
 @final
@@ -126,7 +139,7 @@ class FtpReader:
         return ftp.transfercmd(command, rest=self._at or None)
 
     def _connect(self) -> ftplib.FTP:
-        ftp = ftplib.FTP()
+        ftp: ftplib.FTP = _Dialled()
         try:
             with connecting(self._timeouts.connect):
                 try:

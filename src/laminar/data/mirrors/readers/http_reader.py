@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from laminar.data.mirrors.faults import Fault, Kind
 from laminar.data.mirrors.readers.protocol import BLOCK, Ask, Timeouts
+from laminar.data.mirrors.readers.reach import dial
 from laminar.data.mirrors.readers.socket_faults import connecting, shut
 
 REDIRECTS: Final = 5
@@ -168,10 +169,12 @@ class HttpReader:
         made: http.client.HTTPConnection
         with connecting(self._timeouts.connect):
             if scheme == "https":
-                made = http.client.HTTPSConnection(netloc, timeout=self._timeouts.connect, context=ssl.create_default_context())
+                context = ssl.create_default_context()
+                made = http.client.HTTPSConnection(netloc, context=context)
+                made.sock = context.wrap_socket(dial(made.host, made.port, self._timeouts.connect), server_hostname=made.host)
             else:
-                made = http.client.HTTPConnection(netloc, timeout=self._timeouts.connect)
-            made.connect()
+                made = http.client.HTTPConnection(netloc)
+                made.sock = dial(made.host, made.port, self._timeouts.connect)
         made.auto_open = 0  # so that we notice when it is gone
         made.sock.settimeout(self._timeouts.read)
         self._sockets = [sock for sock in self._sockets if sock.fileno() != -1]

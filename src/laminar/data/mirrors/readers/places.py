@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from laminar.core.errors import LaminarError
 from laminar.data.mirrors.readers.protocol import Reader, Timeouts
+from laminar.data.mirrors.readers.reach import refuse_scheme
 from laminar.store import drivers
 
 _CONNECTIONS: Final = {"http": 3, "https": 3, "ftp": 3}
@@ -19,8 +20,9 @@ def connections(url: str) -> int:
 
 
 def must_be_mirror(url: str) -> None:
-    """L008 for what is no URL, or of a scheme that nothing here knows."""
+    """L008 for what is no URL, or of a scheme that nothing here knows; L504 for one that may not be used just now (reach.py)."""
     drivers.must_be_url(url)
+    refuse_scheme(url)
     scheme = drivers.scheme_of(url)
     if scheme in drivers.SCHEMES:
         return

@@ -7,7 +7,7 @@
     shapes.py      views, permutations, concatenation, parts
     reductions.py  sums, means, softmax
 
-What is in none of them needs its operands whole.
+Each rule declares the arguments that it knows (operator_rule.py). What is in none of these modules needs its operands whole.
 """
 
 from __future__ import annotations
@@ -18,18 +18,26 @@ import torch
 from torch._ops import OpOverload
 
 from laminar.parallel.split.calls import Call
+from laminar.parallel.split.operator_rule import OperatorRule
 from laminar.parallel.split.ops import norms, pointwise, products, reductions, shapes, windows
-from laminar.parallel.split.place import Rule
 
-RULES: Final[dict[str, Rule]] = {**products.RULES, **windows.RULES, **norms.RULES, **shapes.RULES, **reductions.RULES, **pointwise.RULES}
+RULES: Final[dict[str, OperatorRule]] = {
+    **products.RULES,
+    **windows.RULES,
+    **norms.RULES,
+    **shapes.RULES,
+    **reductions.RULES,
+    **pointwise.RULES,
+}
 
 
-def rule_for(call: Call) -> Rule:
-    found = call.function
-    if isinstance(found, OpOverload):
-        space, name = found._schema.name.split("::")
+def rule_for(call: Call) -> OperatorRule:
+    called = call.function
+    if isinstance(called, OpOverload):
+        space, name = called._schema.name.split("::")
         if space == "aten" and name in RULES:
             return RULES[name]
-        if torch.Tag.pointwise in found.tags and not found._schema.is_mutable:
-            return pointwise.pointwise
-    return pointwise.all_whole
+        random = torch.Tag.nondeterministic_seeded in called.tags
+        if torch.Tag.pointwise in called.tags and not called._schema.is_mutable and not random:
+            return pointwise.POINTWISE
+    return pointwise.WHOLE

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from laminar.parallel.split.dims import ROWS, Dim, Dims, axes_of, plain, whole
-from laminar.parallel.split.place import Decision, Rule, Site
+from laminar.parallel.split.dims import Dim, Dims, axes_of, whole
+from laminar.parallel.split.operator_rule import OperatorRule, all_whole, each, names
+from laminar.parallel.split.place import Decision, Site
 
 
 def pointwise(site: Site) -> Decision:
@@ -37,20 +38,14 @@ def _aligned(dims: Dims, place: int, rank: int) -> Dim:
 
 
 def same(site: Site) -> Decision:
-    """One tensor in, one of the same shape out."""
-    return Decision([site.have[0]], [site.have[0]])
+    """One tensor in, one of the same shape out. Of a second one, only what kind it is."""
+    return Decision(list(site.have), [site.have[0]], aside=site.others)
 
 
 def dropout(site: Site) -> Decision:
     """Who has a number alone draws for it alone; who has it with others draws what they draw."""
-    p, training = site.args[1], site.args[2]
+    p, training = site.arg("p"), site.arg("train")
     return Decision([site.have[0]], [site.have[0]], run="dropout" if p and training else "same", facts={"p": p})
-
-
-def all_whole(site: Site) -> Decision:
-    """An operator of which nothing is known."""
-    gives = [plain(["batch" if size % ROWS == 0 else "features" for size in sizes], sizes) for sizes in site.sizes]
-    return Decision([whole(dims) for dims in site.have], gives, run="whole", why="has no rule, so every worker computes all of it")
 
 
 def write(site: Site) -> Decision:
@@ -58,10 +53,14 @@ def write(site: Site) -> Decision:
     return Decision([whole(dims) for dims in site.have], [whole(site.have[0])], run="whole")
 
 
-RULES: Final[dict[str, Rule]] = {
-    **dict.fromkeys(
-        ("alias", "clone", "contiguous", "detach", "to", "_to_copy", "lift_fresh_copy", "type_as", "zeros_like", "ones_like"), same
+POINTWISE: Final = OperatorRule(pointwise, everything=True)
+WHOLE: Final = OperatorRule(all_whole, everything=True)
+_KINDS: Final = names("dtype layout device pin_memory memory_format non_blocking copy")
+RULES: Final[dict[str, OperatorRule]] = {
+    **each(
+        "alias clone contiguous detach to _to_copy lift_fresh_copy type_as zeros_like ones_like",
+        OperatorRule(same, tensors=names("self other"), passes=_KINDS),
     ),
-    **dict.fromkeys(("dropout", "native_dropout", "alpha_dropout"), dropout),
-    **dict.fromkeys(("add_", "copy_", "mul_", "sub_", "div_", "fill_", "zero_", "lerp_"), write),
+    "dropout": OperatorRule(dropout, tensors=names("input"), reads=names("p train")),
+    **each("add_ copy_ mul_ sub_ div_ fill_ zero_ lerp_", OperatorRule(write, everything=True)),
 }

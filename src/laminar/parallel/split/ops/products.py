@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from laminar.parallel.split.dims import Dim, Dims, axes_of, whole
-from laminar.parallel.split.ops.pointwise import all_whole
-from laminar.parallel.split.place import Decision, Rule, Site
+from laminar.parallel.split.dims import Dim, Dims, axes_of, size_of, whole
+from laminar.parallel.split.operator_rule import OperatorRule, all_whole, each, names
+from laminar.parallel.split.place import Decision, Site
 
 
 def linear(site: Site) -> Decision:
     """x [..., I], W [O, I]: O is split where the axis is free, so that of two in a row the first splits what it gives and the second what
     it takes, and only the second has to add up."""
-    x, weight = site.args[:2]
-    bias = site.args[2] if len(site.args) > 2 else None
+    x, weight, bias = site.arg("input"), site.arg("weight"), site.arg("bias")
     taken = site.have[site.index(x)]
     made = site.kept_dim(weight, 0, beside=taken[:-1], within=taken[-1:]) or site.make(
         "hidden", site.sizes[0][-1], beside=taken[:-1], within=taken[-1:]
@@ -40,10 +39,10 @@ def _why(taken: Dims, made: Dim) -> str:
 
 
 def matmul(site: Site) -> Decision:
-    one, other = site.args[:2]
+    one, other = site.arg("self"), site.arg("other", "mat2")
     a, b = site.have[site.index(one)], site.have[site.index(other)]
     if len(a) < 2 or len(b) < 2:
-        return all_whole(site)
+        return all_whole(site, "multiplies with a vector, so every worker computes all of it")
     used: list[str] = []
 
     def free(dim: Dim) -> Dim:
@@ -67,8 +66,6 @@ def matmul(site: Site) -> Decision:
     left = tuple(batch[rank - len(a) + 2 + i] if dim else () for i, dim in enumerate(a[:-2]))
     right = tuple(batch[rank - len(b) + 2 + i] if dim else () for i, dim in enumerate(b[:-2]))
     needs = {one: (*left, rows, shared), other: (*right, shared, columns)}
-    if one is other:
-        return all_whole(site)
     return Decision(
         [needs[operand] for operand in site.operands],
         [(*batch, rows, columns)],
@@ -82,39 +79,35 @@ def _from_right(dims: Dims, place: int, rank: int) -> Dim:
 
 
 def embedding(site: Site) -> Decision:
-    weight, index = site.args[:2]
-    if len(site.args) > 3 and (site.args[3] or (len(site.args) > 4 and site.args[4])):
-        return all_whole(site)
+    weight, index = site.arg("weight"), site.arg("indices")
     of = site.have[site.index(index)]
     size = site.tensor_sizes(weight)
     vocab = site.make("vocab", size[0], beside=of)
     made = site.make("hidden", size[1], beside=of, within=(vocab,), place=1)
     needs = {index: of, weight: (vocab, made)}
-    padding = site.args[2] if len(site.args) > 2 else -1
     return Decision(
         [needs[operand] for operand in site.operands],
         [(*of, made)],
         sums=tuple(axes_of((vocab,))),
         run="lookup",
-        facts={"vocab": vocab, "padding": padding},
+        facts={"vocab": vocab, "padding": site.arg("padding_idx")},
         why=f"has its own part of the vocabulary on {axes_of((vocab,))[0]}" if axes_of((vocab,)) else "",
     )
 
 
 def attention(site: Site) -> Decision:
     """Heads and rows on their own; every query needs all keys and values."""
-    given = site.given
-    query, key, value, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
-    q, k, v = (site.have[site.index(one)] for one in (query, key, value))
-    if not len(q) == len(k) == len(v) == 4 or len({query, key, value}) < 3:
-        return all_whole(site)
+    query, key, value, mask = site.arg("query"), site.arg("key"), site.arg("value"), site.arg("attn_mask")
+    q, k, v = (site.layout(one) for one in (query, key, value))
+    if not len(q) == len(k) == len(v) == 4 or len({tuple(size_of(dim) for dim in dims[:2]) for dims in (q, k, v)}) > 1:
+        return all_whole(site, "queries, keys and values have not the same rows and heads, so every worker computes all of it")
     for dims in (q, k, v):
         site.rename(dims[1], "heads")
     lead: list[Dim] = []
     for place in (0, 1):
         dim = next((dims[place] for dims in (q, k, v) if axes_of((dims[place],))), q[place])
         lead.append(whole((dim,), *axes_of(tuple(lead)))[0] if axes_of(tuple(lead)) else dim)
-    ordered = mask is not None or given.get("is_causal", False)
+    ordered = mask is not None or site.arg("is_causal")
     length = site.keep_whole(q[2]) if ordered else whole((q[2],), *axes_of(tuple(lead)))[0] if axes_of(tuple(lead)) else q[2]
     needs: dict[Any, Dims] = {
         query: (*lead, length, site.keep_whole(q[3])),
@@ -126,13 +119,15 @@ def attention(site: Site) -> Decision:
         full: Dims = (*lead, length, needs[key][2])
         needs[mask] = tuple(full[4 - len(over) + i] if dim else () for i, dim in enumerate(over))
     gives: Dims = (*lead, length, needs[value][3])
-    run = "attention" if given.get("dropout_p", 0.0) else ""
+    run = "attention" if site.arg("dropout_p") else ""
     return Decision([needs[operand] for operand in site.operands], [gives], run=run)
 
 
-RULES: Final[dict[str, Rule]] = {
-    "linear": linear,
-    **dict.fromkeys(("matmul", "mm", "bmm"), matmul),
-    "embedding": embedding,
-    "scaled_dot_product_attention": attention,
+RULES: Final[dict[str, OperatorRule]] = {
+    "linear": OperatorRule(linear, tensors=names("input weight bias")),
+    **each("matmul mm bmm", OperatorRule(matmul, tensors=names("self other mat2"))),
+    "embedding": OperatorRule(embedding, tensors=names("weight indices"), reads=names("padding_idx")),
+    "scaled_dot_product_attention": OperatorRule(
+        attention, tensors=names("query key value attn_mask"), reads=names("is_causal dropout_p"), passes=names("scale")
+    ),
 }

@@ -6,7 +6,8 @@ from math import prod
 from typing import Final
 
 from laminar.parallel.split.dims import Dims, axes_of, size_of
-from laminar.parallel.split.place import Decision, Rule, Site
+from laminar.parallel.split.operator_rule import OperatorRule, each, names
+from laminar.parallel.split.place import Decision, Site
 
 
 def added(site: Site) -> Decision:
@@ -15,7 +16,7 @@ def added(site: Site) -> Decision:
     over, keep = _over(site, len(dims))
     axes = tuple(dict.fromkeys(axes_of(tuple(dims[d] for d in over))))
     count = prod(size_of(dims[d]) for d in over)
-    facts = {"dims": over, "keep": keep, "count": count if "mean" in site.op else 0}
+    facts = {"dims": over, "keep": keep, "count": count if site.op == "mean" else 0, "dtype": site.arg("dtype")}
     return Decision([dims], [_left(dims, over, keep)], sums=axes, run="added", facts=facts)
 
 
@@ -27,26 +28,31 @@ def over_whole(site: Site) -> Decision:
 
 
 def softmax(site: Site) -> Decision:
-    along = site.args[1] % len(site.have[0])
+    along = site.arg("dim") % len(site.have[0])
     dims = tuple(site.keep_whole(dim) if d == along else dim for d, dim in enumerate(site.have[0]))
     return Decision([dims], [dims])
 
 
 def _over(site: Site, rank: int) -> tuple[list[int], bool]:
     """The dimensions that are reduced, and whether they stay as ones."""
-    given = site.given
-    dims = given.get("dim")
+    dims = site.arg("dim")
     if dims is None or dims == []:
         dims = list(range(rank))
-    return sorted(d % rank for d in ([dims] if isinstance(dims, int) else dims)), bool(given.get("keepdim", False))
+    return sorted(d % rank for d in ([dims] if isinstance(dims, int) else dims)), bool(site.arg("keepdim"))
 
 
 def _left(dims: Dims, over: list[int], keep: bool) -> Dims:
     return tuple(() if d in over else dim for d, dim in enumerate(dims) if keep or d not in over)
 
 
-RULES: Final[dict[str, Rule]] = {
-    **dict.fromkeys(("sum", "mean"), added),
-    **dict.fromkeys(("amax", "amin", "argmax", "logsumexp", "std", "var", "norm", "linalg_vector_norm"), over_whole),
-    **dict.fromkeys(("softmax", "log_softmax", "_softmax"), softmax),
+RULES: Final[dict[str, OperatorRule]] = {
+    **each("sum mean", OperatorRule(added, tensors=names("self"), reads=names("dim keepdim dtype"))),
+    **each(
+        "amax amin argmax logsumexp std var norm linalg_vector_norm",
+        OperatorRule(over_whole, tensors=names("self"), reads=names("dim keepdim"), passes=names("p ord unbiased correction dtype")),
+    ),
+    **each(
+        "softmax log_softmax _softmax",
+        OperatorRule(softmax, tensors=names("self"), reads=names("dim"), passes=names("dtype half_to_float")),
+    ),
 }

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any, Final
 
 from laminar.parallel.split.dims import Atom, Dim, Dims, axes_of, whole
-from laminar.parallel.split.ops.pointwise import all_whole
-from laminar.parallel.split.place import Decision, Rule, Site
+from laminar.parallel.split.operator_rule import OperatorRule, all_whole, each, names
+from laminar.parallel.split.place import Decision, Site
 
+_NO_BATCH: Final = "has no dimension for the batch, so every worker computes all of it"
 SPACE: Final = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 
 
 def convolution(site: Site) -> Decision:
-    given = site.given
-    x, weight, bias = given["input"], given["weight"], given.get("bias")
+    x, weight, bias = site.arg("input"), site.arg("weight"), site.arg("bias")
     taken, shape = site.have[site.index(x)], site.tensor_sizes(weight)
     n = len(shape) - 2
-    if len(taken) != n + 2:  # without a batch
-        return all_whole(site)
+    if len(taken) != n + 2:
+        return all_whole(site, _NO_BATCH)
     _name(site, taken, n)
-    stride, dilation = _each(given.get("stride", 1), n), _each(given.get("dilation", 1), n)
-    padding = _padding(given.get("padding", 0), shape[2:], dilation, n)
-    groups = given.get("groups", 1)
+    stride, dilation = _each(site.arg("stride"), n), _each(site.arg("dilation"), n)
+    padding = _padding(site.arg("padding"), shape[2:], dilation, n)
+    groups = site.arg("groups")
     space = [
         _windows(site, taken[2 + d], site.sizes[0][2 + d], shape[2 + d], stride[d], dilation[d], padding[d], SPACE[n][d]) for d in range(n)
     ]
@@ -50,6 +50,8 @@ def convolution(site: Site) -> Decision:
 def _grouped(site: Site, channels: Dim, shape: tuple[int, ...], groups: int) -> tuple[Dim, Dim, Dim, dict[str, Any]]:
     """Channels in groups of their own stay with their worker where whole groups do."""
     axis = channels[0].axis if channels and axes_of((channels,)) == [channels[0].axis] else None
+    if axis is not None and channels[0].size % site.mesh[axis]:
+        axis = None
     inside = (Atom("channels", shape[1]),) if shape[1] > 1 else ()
     if axis is not None and groups % site.mesh[axis] == 0:
         rest = shape[0] // groups
@@ -59,15 +61,14 @@ def _grouped(site: Site, channels: Dim, shape: tuple[int, ...], groups: int) -> 
 
 
 def max_pool(site: Site) -> Decision:
-    given = site.given
     x = site.have[0]
     n = int(site.op[-2])
-    if len(x) != n + 2 or len(site.sizes) > 1:
-        return all_whole(site)
-    size = _each(given["kernel_size"], n)
-    stride = _each(given.get("stride") or size, n)
-    padding = [(p, p) for p in _each(given.get("padding", 0), n)]
-    dilation = _each(given.get("dilation", 1), n)
+    if len(x) != n + 2:
+        return all_whole(site, _NO_BATCH)
+    size = _each(site.arg("kernel_size"), n)
+    stride = _each(site.arg("stride") or size, n)
+    padding = [(p, p) for p in _each(site.arg("padding"), n)]
+    dilation = _each(site.arg("dilation"), n)
     space = [_windows(site, x[2 + d], site.sizes[0][2 + d], size[d], stride[d], dilation[d], padding[d], SPACE[n][d]) for d in range(n)]
     windows = [w for _, _, w in space]
     return Decision(
@@ -81,7 +82,7 @@ def max_pool(site: Site) -> Decision:
             "dilation": dilation,
             "padding": padding,
             "windows": windows,
-            "value": float("-inf"),
+            "ceil_mode": bool(site.arg("ceil_mode")),
         },
         why=_why((), (), windows),
     )
@@ -89,14 +90,13 @@ def max_pool(site: Site) -> Decision:
 
 def avg_pool(site: Site) -> Decision:
     """Split where no window reaches over the edge: what is counted there depends on settings."""
-    given = site.given
     x = site.have[0]
     n = int(site.op[-2])
     if len(x) != n + 2:
-        return all_whole(site)
-    size = _each(given["kernel_size"], n)
-    stride = _each(given.get("stride") or size, n)
-    if any(_each(given.get("padding", 0), n)) or given.get("ceil_mode", False):
+        return all_whole(site, _NO_BATCH)
+    size = _each(site.arg("kernel_size"), n)
+    stride = _each(site.arg("stride") or size, n)
+    if any(_each(site.arg("padding"), n)) or site.arg("ceil_mode"):
         dims = (*x[:2], *(site.keep_whole(dim) for dim in x[2:]))
         out = tuple((Atom(SPACE[n][d], site.sizes[0][2 + d]),) if site.sizes[0][2 + d] > 1 else () for d in range(n))
         return Decision([dims], [(*x[:2], *out)])
@@ -106,7 +106,15 @@ def avg_pool(site: Site) -> Decision:
         [(*x[:2], *(dim for dim, _, _ in space))],
         [(*x[:2], *(dim for _, dim, _ in space))],
         run="avg_pool" if any(windows) else "",
-        facts={"n": n, "size": size, "stride": stride, "dilation": [1] * n, "padding": [(0, 0)] * n, "windows": windows},
+        facts={
+            "n": n,
+            "size": size,
+            "stride": stride,
+            "dilation": [1] * n,
+            "padding": [(0, 0)] * n,
+            "windows": windows,
+            "divisor": site.arg("divisor_override"),
+        },
         why=_why((), (), windows),
     )
 
@@ -114,7 +122,7 @@ def avg_pool(site: Site) -> Decision:
 def adaptive_avg_pool(site: Site) -> Decision:
     x, n = site.have[0], int(site.op[-2])
     if len(x) != n + 2:
-        return all_whole(site)
+        return all_whole(site, _NO_BATCH)
     if all(size == 1 for size in site.sizes[0][2:]):  # the mean of everything
         dims = list(range(2, n + 2))
         count = 1
@@ -122,7 +130,9 @@ def adaptive_avg_pool(site: Site) -> Decision:
             for atom in x[d]:
                 count *= atom.size
         axes = tuple(dict.fromkeys(axes_of(x[2:])))
-        return Decision([x], [(*x[:2], *([()] * n))], sums=axes, run="added", facts={"dims": dims, "keep": True, "count": count})
+        return Decision(
+            [x], [(*x[:2], *([()] * n))], sums=axes, run="added", facts={"dims": dims, "keep": True, "count": count, "dtype": None}
+        )
     dims_needed = (*x[:2], *(site.keep_whole(dim) for dim in x[2:]))
     out = tuple((Atom(SPACE[n][d], site.sizes[0][2 + d]),) if site.sizes[0][2 + d] > 1 else () for d in range(n))
     return Decision([dims_needed], [(*x[:2], *out)])
@@ -169,9 +179,16 @@ def _why(sums: tuple[str, ...], made: Dim, windows: list[dict[str, Any] | None])
     return "; ".join(said)
 
 
-RULES: Final[dict[str, Rule]] = {
-    **dict.fromkeys(("conv1d", "conv2d"), convolution),
-    **dict.fromkeys(("max_pool1d", "max_pool2d"), max_pool),
-    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), avg_pool),
-    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), adaptive_avg_pool),
+RULES: Final[dict[str, OperatorRule]] = {
+    **each("conv1d conv2d", OperatorRule(convolution, tensors=names("input weight bias"), reads=names("stride padding dilation groups"))),
+    **each(
+        "max_pool1d max_pool2d", OperatorRule(max_pool, tensors=names("self"), reads=names("kernel_size stride padding dilation ceil_mode"))
+    ),
+    **each(
+        "avg_pool1d avg_pool2d",  # what is counted at the edge matters where windows reach over it only
+        OperatorRule(
+            avg_pool, tensors=names("self"), reads=names("kernel_size stride padding ceil_mode count_include_pad divisor_override")
+        ),
+    ),
+    **each("adaptive_avg_pool1d adaptive_avg_pool2d", OperatorRule(adaptive_avg_pool, tensors=names("self"), reads=names("output_size"))),
 }

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
-from laminar.kernels.compile.assembly import Code, Word, number
-from laminar.kernels.compile.body import ALL
-from laminar.kernels.compile.differs import Differs, constant_of
-from laminar.kernels.compile.intervals import Interval, Intervals, exact, known
-from laminar.kernels.compile.sizes import product_word
-from laminar.kernels.compile.space import Digit, between
+from laminar.kernels.analyse.intervals import Guard, Interval, Intervals
+from laminar.kernels.analyse.space import ALL, Cut, Digit, Space, between
+from laminar.kernels.analyse.terms import Term, Terms, Test
+from laminar.kernels.language.fold import folded
 from laminar.kernels.language.tree import (
     WHOLE,
     Assign,
@@ -21,8 +19,8 @@ from laminar.kernels.language.tree import (
     Choice,
     Constant,
     Expression,
-    Load,
     Read,
+    Statement,
     Unary,
     Variable,
     statements,
@@ -31,6 +29,7 @@ from laminar.kernels.language.tree import (
 
 _OPPOSITE: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
+_MOST: Final = 2**31 - 1  # instances in a space with digits
 
 
 @dataclass(frozen=True)
@@ -44,29 +43,41 @@ class Told:
 
 @dataclass
 class Known:
-    """`now`: of variables; `told`: of expressions, by what they are made of."""
+    """`now`: of variables; `told`: of expressions, by what they are made of. `fits`: tests that hold where the space has digits."""
 
-    code: Code
-    differs: Differs
-    given: dict[Variable, Word]
-    begin: Word
-    end: Word
+    space: Space
+    terms: Terms = field(default_factory=Terms)
     now: dict[Variable, Interval | None] = field(default_factory=dict)
     told: dict[object, Told] = field(default_factory=dict)
+    fits: frozenset[Test] = frozenset()
 
     @staticmethod
-    def of(code: Code, differs: Differs, given: dict[Variable, Word], begin: Word, end: Word) -> Known:
+    def of(space: Space) -> Known:
         """As an instance starts."""
-        made = Known(code, differs, given, begin, end)
-        for variable, word in given.items():
-            if variable.type in ("int", "long"):
-                made.now[variable] = exact(word if word.type == "i64" else code.convert("sext", word, "i64"))
-        made.now[differs.space.kernel.instance] = made._digit(ALL)
+        made, kernel = Known(space), space.kernel
+        made.fits = frozenset(made._fits())
+        for one in kernel.parameters[1:]:
+            if isinstance(one.of, Variable) and one.of.type in ("int", "long"):
+                made.now[one.of] = made.sums.exact(made.terms.value(one.of))
+        made.now[kernel.instance] = made._digit(ALL)
         return made
 
     @property
     def sums(self) -> Intervals:
-        return Intervals(self.code)
+        return Intervals(self.terms)
+
+    def product(self, cut: Cut) -> Term:
+        made = self.terms.number(1)
+        for factor in cut:
+            made = self.terms.of("*", made, self.terms.size(self.space.resolved_deep(self.space.sizes[factor])))
+        return made
+
+    def _fits(self) -> Iterator[Test]:
+        """All sizes of the space are at least 1, and their product is one that does not wrap around."""
+        cut = self.space.cuts[-1] if self.space.cuts else ()
+        for number, factor in enumerate(cut):
+            yield from (self.sums.at_least(self.product((factor,)), 1), self.sums.at_most(self.product((factor,)), _MOST))
+            yield self.sums.at_most(self.product(cut[: number + 1]), _MOST)
 
     def set(self, variable: Variable, interval: Interval | None) -> None:
         self.now[variable] = interval
@@ -77,8 +88,10 @@ class Known:
             if isinstance(one, Assign):
                 self.set(one.variable, None)
 
-    def still(self, told: dict[object, Told]) -> None:
-        """Of what was told before, what still holds."""
+    def again(self, now: dict[Variable, Interval | None], told: dict[object, Told], within: Statement) -> None:
+        """Of what was known before a statement, what still holds after it, or somewhere within: nothing of what it assigns to."""
+        self.now = dict(now)
+        self.forget((within,))
         self.told = {key: one for key, one in told.items() if all(self.now.get(part) is not None for part in one.variables)}
 
     def interval(self, one: Expression) -> Interval | None:
@@ -92,31 +105,31 @@ class Known:
             if one is not None:
                 needs, guards = needs | one.needs, guards | one.guards
         if told.low is not None:
-            low = self.sums.most("smax", [low, told.low.low])
+            low = self.terms.of("most", low, told.low.low)
         if told.high is not None:
-            high = self.sums.most("smin", [high, told.high.high])
+            high = self.terms.of("least", high, told.high.high)
         return Interval(low, high, needs, guards)
 
     def _computed(self, one: Expression) -> Interval | None:
         sums = self.sums
         if isinstance(one, Read) and self.now.get(one.variable) is not None:
             return self.now[one.variable]
-        digit = self.differs.space.digit(one)
-        if digit is not None and (digit == ALL or self.differs.space.cuts):
+        digit = self.space.digit(one)
+        if digit is not None and (digit == ALL or self.space.cuts):
             return self._digit(digit)
         match one:
             case Constant() if one.type in WHOLE:
-                return known(int(one.value))
+                return sums.known(int(one.value))
             case Cast() if one.type in ("int", "long") and one.value.type in ("int", "long"):
                 inner = self.interval(one.value)
                 return sums.of_type(inner, one.type) if inner is not None else None
             case Unary(operator="-") if one.type in WHOLE:
                 inner = self.interval(one.value)
-                return sums.of_type(sums.subtract(known(0), inner), one.type) if inner is not None else None
+                return sums.of_type(sums.subtract(sums.known(0), inner), one.type) if inner is not None else None
             case Choice() if one.type in ("int", "long"):
                 return self._either(one)
-            case Binary(operator="&") if (bits := constant_of(one.right)) is not None and bits >= 0:
-                return Interval(number("i64", 0), number("i64", bits))
+            case Binary(operator="&") if (bits := folded(one.right)) is not None and int(bits.value) >= 0:
+                return sums.between(0, int(bits.value))
             case Binary() if one.type in ("int", "long") and one.operator in ("+", "-", "*", "/", "%"):
                 left, right = self.interval(one.left), self.interval(one.right)
                 if left is None or right is None:
@@ -137,33 +150,30 @@ class Known:
         first, second = sides
         if first is None or second is None:
             return None
-        found = self.sums.hull(first, second)
-        return replace(found, guards=found.guards - {id(one)})
+        return self.sums.hull(first, second).without(id(one))
 
     def _digit(self, digit: Digit) -> Interval:
-        space, code = self.differs.space, self.code
-        one = number("i64", 1)
-        low = code.intrinsic("smax", product_word(code, digit.low, self.given, space), one)
-        last = code.binary("sdiv", code.binary("sub", self.end, one), low)
+        of, one = self.terms.of, self.terms.number(1)
+        low = of("most", self.product(digit.low), one)
+        last = of("quotient", of("-", self.terms.end, one), low)
+        needs = self.fits if digit != ALL else frozenset[Test]()
         if digit.high is None:
-            return Interval(code.binary("sdiv", self.begin, low), last)
-        size = product_word(code, between(digit.low, digit.high), self.given, space)
-        return Interval(number("i64", 0), code.intrinsic("smin", last, code.binary("sub", size, one)))
+            return Interval(of("quotient", self.terms.begin, low), last, needs)
+        size = self.product(between(digit.low, digit.high))
+        return Interval(self.terms.number(0), of("least", last, of("-", size, one)), needs)
 
-    def learn(self, one: Expression, holds: bool, guard: int, *, alone: bool = False, within: bool = False) -> None:
+    def learn(self, one: Expression, holds: bool, statement: int, *, alone: bool = False, within: bool = False, loop: bool = False) -> None:
         """What the condition tells where it holds, or does not. `alone`: each of its parts is a jump if it is the same for all. `within`:
         it is part of an expression, and nothing jumps."""
-        whole = self.differs.kind(one).bits
         for part, true in _parts(one, holds):
-            varies = self.differs.kind(part).bits or any(isinstance(inner, Load) for inner in walk(part)) if alone else whole
-            guards = frozenset({guard}) if within or varies else frozenset[int]()
+            guard = Guard("within" if within else "part", statement, one, part, alone, loop)
             for side, operator, bound in _sides(part, true):
                 found = self.interval(bound)
                 if found is None or isinstance(side, Constant):
                     continue
                 if operator in ("<", ">"):
                     found = self.sums.shifted(found, -1 if operator == "<" else 1)
-                found = replace(found, guards=found.guards | guards)
+                found = found.guarded(guard)
                 low, high = operator in (">", ">=", "=="), operator in ("<", "<=", "==")
                 self._note(side, Told(found if low else None, found if high else None, _variables(side)))
 
@@ -190,18 +200,18 @@ class Known:
             case Cast() if one.type == "long" and one.value.type == "int":
                 return self._key(one.value)
             case Binary():
-                return (one.operator, self._key(one.left), self._key(one.right))
+                return (one.operator, one.type, self._key(one.left), self._key(one.right))
         return ("node", id(one))
 
     def met(
-        self, first: dict[Variable, Interval | None], second: dict[Variable, Interval | None], guard: int
+        self, first: dict[Variable, Interval | None], second: dict[Variable, Interval | None], statement: int
     ) -> dict[Variable, Interval | None]:
         """Each instance has what its way gave it: the condition itself guards nothing any more."""
         made: dict[Variable, Interval | None] = {}
         for variable in dict.fromkeys([*first, *second]):
             one, other = first.get(variable), second.get(variable)
             found = one if one == other else self.sums.hull(one, other) if one is not None and other is not None else None
-            made[variable] = replace(found, guards=found.guards - {guard}) if found is not None else None
+            made[variable] = found.without(statement) if found is not None else None
         return made
 
 

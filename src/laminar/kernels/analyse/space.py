@@ -60,13 +60,13 @@ class Space:
     def of(kernel: Kernel) -> Space:
         made = Space(kernel)
         made._find_stable()
-        found = [digit for digit in made._all() if digit != _ALL]
+        found = [digit for digit in made._all() if digit != ALL]
         cuts = {one.low for one in found} | {one.high for one in found if one.high is not None}
         ordered = sorted(cuts - {()}, key=len)
         if ordered and _nested(ordered) and not made._is_small(ordered[0]):
             made.cuts = tuple(ordered)
         else:
-            made._digits = {key: value if value == _ALL else None for key, value in made._digits.items()}
+            made._digits = {key: value if value == ALL else None for key, value in made._digits.items()}
         return made
 
     def digit(self, expression: Expression) -> Digit | None:
@@ -129,7 +129,7 @@ class Space:
     def _digit(self, expression: Expression) -> Digit | None:
         one = self.resolved(expression)
         if isinstance(one, Read):
-            return _ALL if one.variable is self.kernel.instance else None
+            return ALL if one.variable is self.kernel.instance else None
         if not isinstance(one, Binary):
             return None
         if one.operator == "-":
@@ -189,7 +189,7 @@ class Space:
         return size < SMALLEST
 
 
-_ALL: Final = Digit((), None)
+ALL: Final = Digit((), None)
 
 
 def _sorted(cut: Cut) -> Cut:

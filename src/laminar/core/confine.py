@@ -1,0 +1,157 @@
+"""Confine: this process gives up what it will not need, before it runs what came from strangers. There is no way back.
+
+What can be had differs between systems, so `confine` returns what now holds; nothing here raises because a system lacks it.
+
+    memory, file size, core files   resource limits (POSIX)
+    files                           Landlock (Linux 5.13): nothing but what is listed can be opened
+    programs, network               a seccomp filter (Linux on x86-64 and ARM64): no exec, no looking into other processes, no sockets
+
+It is the second defence. The first is the table of operators (model/graph_operators.py), which holds on every system.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import struct
+import sys
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+_NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2  # of prctl
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls of Landlock, the same everywhere
+_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_ALL_FILES: Final = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}  # by Landlock's version
+
+# Numbers of system calls that a process which only computes does not make.
+_DENIED: Final[dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]]] = {
+    # machine: (its number for seccomp,
+    # programs: execve, execveat, ptrace, process_vm_readv, process_vm_writev, kill, io_uring_setup,
+    # network: socket, connect, socketpair)
+    "x86_64": (0xC000003E, (59, 322, 101, 310, 311, 62, 425), (41, 42, 53)),
+    "aarch64": (0xC00000B7, (221, 281, 117, 270, 271, 129, 425), (198, 203, 199)),
+}
+_ALLOW, _REFUSE, _X32 = 0x7FFF0000, 0x00050000 | 1, 0x40000000  # EPERM
+
+
+def confine(
+    *, memory: int | None = None, files: Iterable[Path] | None = None, writable: Iterable[Path] = (), network: bool = False
+) -> set[str]:
+    """Returns which of "memory", "writes", "files", "programs" and "network" are confined now.
+
+    `files`: what may be read still, beside the folders of Python and its libraries (None: all files stay as they are). `writable`: folders
+    that may be written, too; without any, no file can be. `network`: it stays.
+    """
+    writable = list(writable)
+    held: set[str] = set()
+    with contextlib.suppress(ImportError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if not writable:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+            held.add("writes")
+        if memory is not None and _lowered(resource, memory):
+            held.add("memory")
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0:
+            if files is not None and _only_files(libc, [*files, *_of_python()], writable):
+                held.add("files")
+            if _filtered(libc, network):
+                held |= {"programs"} if network else {"programs", "network"}
+    return held
+
+
+def memory_of_machine() -> int | None:
+    """Bytes, where the system tells."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _lowered(resource: Any, memory: int) -> bool:
+    """RLIMIT_DATA counts what can be written and is the process's own; RLIMIT_AS would count what allocators only reserve."""
+    try:
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    except (ValueError, OSError):
+        return False
+    return True
+
+
+_PROC: Final = ("/proc/self", "/proc/stat", "/proc/meminfo", "/proc/cpuinfo")
+
+
+def _of_python() -> list[Path]:
+    """Libraries are loaded when they are first needed, also late."""
+    paths = sysconfig.get_paths()
+    own = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    others = [entry for entry in sys.path if entry]
+    system = [
+        "/lib",
+        "/lib64",
+        "/usr/lib",
+        "/usr/lib64",
+        "/usr/local/lib",
+        "/dev/null",
+        "/dev/urandom",
+        *_PROC,
+        "/sys/devices/system",
+    ]
+    return [Path(entry) for entry in [*own, *others, sys.prefix, sys.base_prefix, *system]]
+
+
+def _only_files(libc: Any, readable: Iterable[Path], writable: Iterable[Path]) -> bool:
+    version = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    if version < 1:
+        return False
+    handled = _ALL_FILES[min(version, max(_ALL_FILES))]
+    attributes = struct.pack("Q", handled)
+    ruleset = libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
+    if ruleset < 0:
+        return False
+    try:
+        read = _READ_FILE | _READ_DIR
+        for path, wanted in {**dict.fromkeys(readable, read), **dict.fromkeys(writable, handled & ~1)}.items():
+            try:
+                parent = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
+            except OSError:
+                continue
+            allowed = wanted if path.is_dir() else _READ_FILE
+            libc.syscall(_ADD_RULE, ruleset, 1, struct.pack("=Qi", allowed, parent), 0)
+            os.close(parent)
+        return bool(libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0)
+    finally:
+        os.close(ruleset)
+
+
+def _filtered(libc: Any, network: bool) -> bool:
+    machine = _DENIED.get(platform.machine())
+    if machine is None:
+        return False
+    architecture, programs, sockets = machine
+    denied = programs if network else (*programs, *sockets)
+    refuse = len(denied) + 5  # the last instruction; jumps count from the one behind them
+    program = [
+        _instruction(0x20, 0, 0, 4),  # the architecture of the call
+        _instruction(0x15, 0, refuse - 2, architecture),  # another one
+        _instruction(0x20, 0, 0, 0),  # its number
+        _instruction(0x35, refuse - 4, 0, _X32),  # of the x32 form
+        *(_instruction(0x15, refuse - (4 + i) - 1, 0, number) for i, number in enumerate(denied)),
+        _instruction(0x06, 0, 0, _ALLOW),
+        _instruction(0x06, 0, 0, _REFUSE),
+    ]
+    code = ctypes.create_string_buffer(b"".join(program))
+    head = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))
+    return bool(libc.prctl(_SECCOMP, _FILTER, head, 0, 0) == 0)
+
+
+def _instruction(code: int, when_true: int, when_false: int, value: int) -> bytes:
+    return struct.pack("HBBI", code, when_true, when_false, value)

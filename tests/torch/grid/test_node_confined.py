@@ -1,0 +1,77 @@
+"""The process that computes for strangers has given up what it does not need, and is ended when a task computes for ever."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laminar.grid.node.keeper import Keeper
+
+CONFINED = """
+import json, os, socket, subprocess, sys
+from pathlib import Path
+from laminar.grid.node.worker_process import _give_up_the_rest
+
+home, other = Path(sys.argv[1]), Path(sys.argv[2])
+held = _give_up_the_rest(home, None)
+tries = {
+    "own": lambda: (home / "answer").write_text("mine"),
+    "network": lambda: socket.socket().close(),
+    "others": lambda: other.read_text(),
+    "programs": lambda: subprocess.run(["true"]),
+}
+done = []
+for name, attempt in tries.items():
+    try:
+        attempt()
+        done.append(name)
+    except OSError:
+        pass
+os.write(1, json.dumps([sorted(held), done]).encode())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a system offers differs")
+def test_the_process_that_computes_keeps_its_own_files_and_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, elsewhere = tmp_path / "home", Path(__file__).parents[3] / "README.md"
+    home.mkdir()
+    monkeypatch.setenv("LAMINAR_CACHE", str(tmp_path / "cache"))
+    done = subprocess.run([sys.executable, "-c", CONFINED, str(home), str(elsewhere)], capture_output=True, check=True, cwd=tmp_path)
+    held, succeeded = json.loads(done.stdout)
+    assert set(succeeded) == {"own", "network", *({"others"} if "files" not in held else ()), *({"programs"} - set(held))}
+
+
+class Endless:
+    """A computing process that never answers."""
+
+    why = ""
+
+    def answer(self, timeout: float) -> dict[str, Any] | None:
+        return {"error": self.why, "code": "died"} if self.why else None
+
+    def end(self, why: str) -> None:
+        self.why = why
+
+
+def test_a_task_that_computes_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(0, 10_000, 400))
+    monkeypatch.setattr("laminar.grid.node.keeper.time.monotonic", lambda: float(next(now)))
+    keeper = Keeper.__new__(Keeper)
+    keeper._stop, keeper._rested, computer = threading.Event(), 0.0, Endless()
+    keeper._computer = computer  # type: ignore[assignment]
+    looks: list[float] = []
+
+    def minds_owner() -> str:
+        looks.append(keeper._rested)
+        keeper._rested += 400.0 if len(looks) < 5 else 0.0  # the owner was there for the first looks, and that does not count
+        return ""
+
+    monkeypatch.setattr(keeper, "_minds_owner", minds_owner)
+    assert keeper._wait(1000.0) == {"error": "it computed for more than 1,000 s", "code": "died"}
+    assert len(looks) > 5
