@@ -144,7 +144,7 @@ def _model(
             return load_forms(found.forms.train, found.forms.eval, found.tensors, found.aliases), []
     given = {k: v for k, v in inject.items() if v}
     values = _args(args)
-    step = {"factory": factory, "args": values, "known": given, "code": code_of(factory, root, "--model")}
+    step = {"factory": factory, "args": values, "known": given, "code": code_of(factory, root, "--model").sources}
     model = make_model(factory, values, root, seed=0, inject=given)
     load_state(model, found.tensors, found.aliases)
     return model, [step]

@@ -118,6 +118,7 @@ class BuildRecord(msgspec.Struct, frozen=True, kw_only=True):
     created: Moment
     run: Run
     provenance: dict[str, Any]
+    order: dict[str, list[str]] = {}  # of the keys in `spec` and `data` where it is not the alphabet's: records are in that
 
 
 def identity(
