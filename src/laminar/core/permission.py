@@ -56,7 +56,7 @@ _REACH: Final = {"r": "read", "w": "write to", "x": "enter"}
 def _mounted_read_only(path: Path) -> bool:
     try:
         return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    except (OSError, AttributeError):  # a system that does not tell
+    except (OSError, AttributeError):  # the system does not say
         return False
 
 

@@ -1,7 +1,7 @@
-"""Rules: what an operator needs of its arguments and does not check for itself. graph_operators.py says which operator has which.
+"""Rules: requirements on arguments that an operator does not check itself. graph_operators.py lists the rules of each operator.
 
-A rule gets a function that gives an argument by its name in the operator's schema (None for one that is left out), and returns what is
-wrong, or None. Shapes may be symbolic, because models are traced through these rules; contents are looked at in real calls only.
+A rule gets a function that returns an argument by its name in the operator's schema (None for one that is left out). It returns a
+complaint, or None. Shapes may be symbolic, because models are traced through these rules; contents are checked in real calls only.
 """
 
 from __future__ import annotations
