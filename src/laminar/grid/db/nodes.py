@@ -147,7 +147,7 @@ def seen(tx: Tx, id: str, now: float, *, speed: float, available: float, up: flo
 
 
 def lines_of(tx: Tx, run: int, most: int) -> list[tuple[float, float]]:
-    """Up and down, of the nodes that are at tasks of a run."""
+    """The upload and download rates of nodes that have tasks of a run."""
     query = select(nodes.c.up, nodes.c.down).join(results, results.c.node == nodes.c.id)
     at_work = query.where(literal_column(f"results.{IN_PROGRESS}"), results.c.run == run)
     return [(float(row.up), float(row.down)) for row in tx.execute(at_work.limit(most))]
@@ -278,7 +278,7 @@ def use_token(tx: Tx, secret: str, now: float, *, known: bool) -> tuple[int | No
 
 
 def admit(tx: Tx, id: int, uses: int) -> bool:
-    """So many nodes more may come with the token. False where there is none that is good."""
+    """Let so many more nodes join with the token. Returns False if there is no valid token."""
     return bool(tx.execute(update(tokens).where(tokens.c.id == id, tokens.c.revoked.is_(False)).values(uses=uses)).rowcount)
 
 
