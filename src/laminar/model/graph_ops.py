@@ -7,6 +7,7 @@ no extra cost.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import re
@@ -48,6 +49,7 @@ ALLOWED: Final = frozenset(
 def _on_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     """Arithmetic on sizes, and on nothing else: `*` of a list would repeat it, and Python's integers grow without end."""
 
+    @functools.wraps(function)
     def called(*values: Any) -> Any:
         if not all(isinstance(value, _NUMBERS) for value in values):
             raise LaminarError("L207", f"the graph calculates with a {type(values[0]).__name__} as if it were a size", hint=_HINT)

@@ -5,6 +5,7 @@ torch.export gives operators with symbols for the batch; here ROWS (dims.py) sta
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, cast
@@ -21,7 +22,7 @@ from laminar.parallel.split.dims import ROWS
 
 aten = torch.ops.aten
 MOST: Final = 1 << 30  # rows that a batch may have
-_NUMBERS: Final[dict[Any, str]] = {function: name for name, function in ROWS_ARITHMETIC.items()}
+_NUMBERS: Final[dict[Any, str]] = {inspect.unwrap(function): name for name, function in ROWS_ARITHMETIC.items()}
 
 
 def trace(
