@@ -93,11 +93,8 @@ def outputs_of(data: Dataset) -> int:
 
 def remake(store: Store, manifest: Manifest, root: Path | None) -> tuple[nn.Module, Route]:
     """The model of a kept layer with its tensors: from code that has not changed since, else from its graph."""
-    tensors = store.get_tensors(manifest)
-    steps: list[dict[str, Any]] = manifest.model.get("steps", [])
-    if root is not None and steps and all(_same_code(step, root) for step in steps):
-        model = _from_steps(steps, root)
-        load_state(model, tensors, manifest.aliases)
+    model = from_code(store, manifest, root)
+    if model is not None:
         return model, "code"
     if manifest.graph.eval is None:
         raise LaminarError(
@@ -107,6 +104,16 @@ def remake(store: Store, manifest: Manifest, root: Path | None) -> tuple[nn.Modu
             hint="run this in the project that built it, with models.py as it was then",
         )
     return from_graph(store, manifest, root), "graph"
+
+
+def from_code(store: Store, manifest: Manifest, root: Path | None) -> nn.Module | None:
+    """The model of a layer by code of the project that has not changed since; None where there is none."""
+    steps: list[dict[str, Any]] = manifest.model.get("steps", [])
+    if root is None or not steps or not all(_same_code(step, root) for step in steps):
+        return None
+    model = _from_steps(steps, root)
+    load_state(model, store.get_tensors(manifest), manifest.aliases)
+    return model
 
 
 def from_graph(store: Store, manifest: Manifest, root: Path | None) -> nn.Module:

@@ -16,7 +16,7 @@ from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
 from laminar.data.sources.protocol import Progress as DataProgress
 from laminar.stack.as_written import data_as_written, layer_as_written
-from laminar.stack.foreign import is_foreign, try_out
+from laminar.stack.foreign import stands_on_foreign
 from laminar.stack.keep import About, keep
 from laminar.stack.key import located
 from laminar.stack.make import make
@@ -67,10 +67,7 @@ def train_layer(
         folder.mkdir(parents=True, exist_ok=True)
         runs.tell_about(folder, _about(file, step))
         made = make(file, store, layer, step.parent, data)
-        below = store.layer(step.parent) if step.parent and made.route == "graph" else None
-        foreign = below is not None and is_foreign(store, below)
-        if foreign and below is not None:
-            try_out(store, below.id, file.root, data.train.x, layer.train.batch)
+        foreign = stands_on_foreign(store, step.parent, made, file.root, data, layer.train.batch)
         _same_code(step, made.steps)
         prepared = prepare_job(file, store, layer, made, data, folder, emit=emit, clock=clock)
         job, kept, spent = prepared.job, prepared.kept, dict(prepared.spent)
@@ -125,9 +122,9 @@ def train_layer(
             run=run,
             provenance=manifest.provenance,
         )
-        store.commit(manifest, record, ref, why="build")
         if not foreign:
-            note_own(store, manifest)
+            note_own(store, manifest)  # first: a layer that is committed is not built again, and would stay foreign
+        store.commit(manifest, record, ref, why="build")
         runs.finish(store, record)
         checkpoint.remove(folder)
         spent |= {"training": trained.seconds, "keeping": clock.monotonic() - start}

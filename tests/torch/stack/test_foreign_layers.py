@@ -237,3 +237,106 @@ def test_confine_says_what_holds_and_that_holds(tmp_path: Path) -> None:
     held, succeeded = json.loads(done.stdout)
     assert {"memory", "writes"} <= set(held)
     assert set(succeeded) == {"own", *({"network", "programs", "files"} - set(held))}
+
+
+def test_a_file_of_the_folder_we_are_in_is_no_library_of_the_child(built: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    (built.root / "random.py").write_text("raise SystemExit('this is the random.py of a project')\n")
+    monkeypatch.chdir(built.root)
+    module = ForeignModel("layer head", brief(built, become_foreign(built)))
+    try:
+        assert len(module(batch())) == 3
+    finally:
+        module.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_the_child_gets_no_token(built: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINAR_JOIN_TOKEN", "secret")
+    module = ForeignModel("layer head", brief(built, become_foreign(built)))
+    try:
+        assert b"TOKEN" not in Path(f"/proc/{module._process.pid}/environ").read_bytes()
+    finally:
+        module.close()
+
+
+def test_a_build_that_is_ended_while_it_commits_leaves_no_foreign_layer(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is committed is not built again, so nobody would say later that it was made here."""
+    from laminar.store.store import Store
+
+    plain = Store.commit
+
+    def commits_and_ends(self: Store, *args: Any, **named: Any) -> None:
+        plain(self, *args, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Store, "commit", commits_and_ends)
+        example.build("strokes")
+    store = example.store()
+    assert is_own(store, store.layer(str(store.refs.get("digits/strokes"))))
+
+
+def test_a_foreign_graph_without_its_kernel_is_not_run_here_instead(built: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child says that a kernel is missing: then the project's own code may make the layer, and nothing else."""
+
+    def no_kernel(*_: object) -> None:
+        raise LaminarError("L706", "the graph calls a kernel that is not here", hint="none")
+
+    id, store = become_foreign(built), built.store()
+    monkeypatch.setattr(ForeignModel, "__init__", no_kernel)
+    with foreign.confined(store, id, built.root) as model:
+        assert len(model(batch())) == 3  # by the code
+    built.edit("parts/activation.py", "nn.ReLU()", "nn.Tanh()")
+    with pytest.raises(LaminarError) as caught, foreign.confined(store, id, built.root):
+        pass
+    assert caught.value.code == "L706"
+
+
+@pytest.mark.parametrize("look", ["plan", "split"])
+def test_who_only_looks_at_a_layer_on_a_foreign_one_tries_that_first(built: Example, look: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from laminar.parallel.split.describe import describe_split
+    from laminar.plan.trials.open_layer import open_layer
+
+    become_foreign(built)
+    built.edit("parts/activation.py", "nn.ReLU()", "nn.Tanh()")
+    built.edit("laminar.toml", 'from = "strokes"', f'from = "{built.store().refs.get("digits/strokes")}"')
+
+    mesh = 'strategy = { kind = "mesh", mesh = { cols = 2 }, split = { batch = "cols" } }'
+    built.edit("laminar.toml", "lr = 0.01, seed = 0, threads = 1 }   # quick", f"lr = 0.01, seed = 0, threads = 1, {mesh} }}")
+
+    def dies(self: ForeignModel, x: Tensor, form: str) -> Tensor | None:
+        raise self._broken("it died")
+
+    monkeypatch.setattr(ForeignModel, "ask", dies)
+    project, store = open_project(built.root), built.store()
+    with pytest.raises(LaminarError) as caught:
+        if look == "split":
+            describe_split(project.need_file(), store, "head")
+        else:
+            with open_layer(project.need_file(), store, "head"):
+                pass
+    assert caught.value.code == "L210"
+
+
+MISFITS = {
+    "no classes": (0,),
+    "fewer classes": (2,),
+    "more classes": (99,),
+    "no dimension for classes": (),
+    "pictures": (5, 2, 2),
+}
+
+
+@pytest.mark.parametrize("shape", MISFITS.values(), ids=MISFITS.keys())
+def test_outputs_that_do_not_fit_the_manifest_are_an_error_and_no_bug(
+    built: Example, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import numpy as np
+
+    id, project, store = become_foreign(built), open_project(built.root), built.store()
+    np.save(tmp_path / "x.npy", batch().numpy())
+    monkeypatch.setattr(ForeignModel, "ask", lambda _, x, __: torch.zeros(len(x), *shape))
+    for attempt in (lambda: use.evaluate(project, store, id, "odd"), lambda: use.predict(project, store, id, [tmp_path / "x.npy"])):
+        with pytest.raises(LaminarError, match="expected 5 for each") as caught:
+            attempt()
+        assert caught.value.code == "L204"
