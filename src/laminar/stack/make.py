@@ -123,7 +123,7 @@ def from_graph(store: Store, manifest: Manifest, root: Path | None) -> nn.Module
     assert manifest.graph.eval is not None
     evaluation = store.objects.read(manifest.graph.eval)
     with kernels_from(root):
-        if train is not None and structure_of(train, evaluation) != manifest.structure:
+        if train is None or structure_of(train, evaluation) != manifest.structure:  # no layer was ever kept with one of its two graphs
             raise LaminarError(
                 "L403",
                 f"the graph of layer {manifest.name} ({digest.short(manifest.id)}) is not the one its id was made of",

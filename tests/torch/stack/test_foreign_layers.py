@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from torch import Tensor
@@ -47,8 +48,6 @@ def batch(rows: int = 3) -> Tensor:
 
 
 def test_a_build_makes_layers_of_our_own_and_a_manifest_from_elsewhere_does_not(built: Example) -> None:
-    import msgspec
-
     store = built.store()
     manifest = store.layer(str(store.refs.get("digits/head")))
     assert is_own(store, manifest)
@@ -257,6 +256,23 @@ def test_the_child_gets_no_token(built: Example, monkeypatch: pytest.MonkeyPatch
         assert b"TOKEN" not in Path(f"/proc/{module._process.pid}/environ").read_bytes()
     finally:
         module.close()
+
+
+def test_a_graph_that_the_id_does_not_speak_of_is_refused(built: Example) -> None:
+    """The id is a digest of both graphs together. A remote that leaves one out may not choose the other, not even under a pinned id."""
+    id, store = become_foreign(built), built.store()
+    manifest, other = store.layer(id), store.layer(str(store.refs.get("digits/strokes")))
+    for graph in (
+        msgspec.structs.replace(manifest.graph, train=None),
+        msgspec.structs.replace(manifest.graph, train=None, eval=other.graph.eval),
+        msgspec.structs.replace(manifest.graph, train=manifest.graph.eval),
+    ):
+        forged = msgspec.structs.replace(manifest, graph=graph)
+        assert forged.own_id() == id
+        store.write_layer(forged)
+        with pytest.raises(LaminarError, match="is not the one its id was made of") as caught:
+            use.evaluate(open_project(built.root), store, id, "odd")
+        assert caught.value.code == "L403"
 
 
 def test_a_build_that_is_ended_while_it_commits_leaves_no_foreign_layer(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
