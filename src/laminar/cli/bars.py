@@ -12,18 +12,19 @@ from rich.text import Text
 
 from laminar.cli.progress import figures, reason
 from laminar.cli.team import Arrivals, pace
+from laminar.core import printable
 from laminar.core.events import Emit, Event
 
 
 @contextlib.contextmanager
 def bars(arrivals: Arrivals, console: Console | None = None) -> Iterator[Emit]:
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[said]}", markup=False),
     )
     with _WithTeam(*columns, console=console or Console(stderr=True)) as shown:
         yield _Bars(shown, arrivals)
@@ -68,9 +69,9 @@ class _Bars:
         elif kind == "planning":
             self._bars.update(self._task, total=event["of"], completed=event["done"], said=f"planning: {event['what']}")
         elif kind == "data":
-            self._bars.update(self._task, total=event["of"], completed=event["done"], said=event["what"])
+            self._bars.update(self._task, total=event["of"], completed=event["done"], said=printable.line(event["what"]))
         elif kind in ("waiting", "note"):
-            self._bars.update(self._task, said=reason(event))
+            self._bars.update(self._task, said=printable.line(reason(event)))
         elif kind == "layer-done":
             self._bars.team = ""
             if event["action"] == "cached":

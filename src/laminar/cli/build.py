@@ -216,5 +216,5 @@ def show_report(report: BuildReport) -> None:
 
 def _figure(layer: Built, metric: str) -> str:
     """A loss that a warning speaks of is marked: the line below the table says why."""
-    doubtful = metric == "loss" and any(note.startswith(WARNING) for note in layer.notes)
+    doubtful = metric == "loss" and any(note.startswith(f"{WARNING}the test loss") for note in layer.notes)
     return number(layer.metrics.get(metric)) + (" !" if doubtful else "")

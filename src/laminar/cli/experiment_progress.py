@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from laminar.cli.output import number, remark, seconds
+from laminar.core import printable
 from laminar.core.events import Emit, Event, nowhere
 
 
@@ -34,7 +35,7 @@ def _bar() -> Iterator[Emit]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.fields[end]}"),
-        TextColumn("{task.fields[said]}", style="dim"),
+        TextColumn("{task.fields[said]}", style="dim", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True)) as bars:
         task = bars.add_task("trials", total=None, end="", said="")
@@ -48,9 +49,9 @@ def _bar() -> Iterator[Emit]:
             elif kind == "epoch":
                 bars.update(task, said=f"{event.get('layer', '')} epoch {event['epoch'] + 1}/{event.get('epochs', '?')}")
             elif kind in ("note", "waiting"):
-                bars.console.print(f"{kind}: {event['why']}", style="dim")
+                bars.console.print(printable.lines(f"{kind}: {event['why']}"), style="dim", markup=False)
             elif kind == "experiment" and (trial := event.get("trial")) and trial["outcome"] == "failed":
-                bars.console.print(told(event), style="red")
+                bars.console.print(printable.lines(told(event)), style="red", markup=False)
 
         yield emit
 

@@ -46,6 +46,11 @@ def run(
     if found.files:
         more = f" and {len(found.files) - SHOWN} more" if len(found.files) > SHOWN else ""
         say(f"files of the data that changed since that build: {', '.join(found.files[:SHOWN])}{more}")
+    if found.left_out:
+        say(
+            f"written since that build, without a change that counts: {', '.join(found.left_out)} (left out: what is not reached, "
+            "comments, annotations, names of locals, spelling of imports, and asserts, prints and logging without effects)"
+        )
     say("")
     table("inputs of the key", ["", "input", "value"], [["*" if f in changed else "", f, _text(v)] for f, v in found.inputs.items()])
 

@@ -1,4 +1,7 @@
-"""Output: JSON for programs, tables for people. Results go to stdout, progress and remarks to stderr."""
+"""Output: JSON for programs, tables for people. Results go to stdout, progress and remarks to stderr.
+
+All text passes through printable.py: names and notes come with layers from strangers, and a terminal obeys control characters.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,30 @@ from typing import Annotated, Any
 
 import typer
 
+from laminar.core import printable
 from laminar.core.figures import number
 
-__all__ = ["Json", "local_time", "number", "print_json", "remark", "say", "seconds", "size", "table"]
+__all__ = ["Json", "local_time", "number", "print_json", "remark", "say", "say_line", "seconds", "size", "table"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(printable.json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
 
 
 def say(text: str) -> None:
-    typer.echo(text)
+    typer.echo(printable.lines(text))
+
+
+def say_line(text: str) -> None:
+    """One line, also where somebody else's text in it has several."""
+    typer.echo(printable.line(text))
 
 
 def remark(text: str) -> None:
     """Something beside the result: to stderr, so that a pipe gets the result only."""
-    typer.echo(text, err=True)
+    typer.echo(printable.lines(text), err=True)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[str] = ()) -> None:
@@ -39,12 +48,12 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, 
     for column in columns:
         shown.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        shown.add_row(*[Text(cell) for cell in row])
+        shown.add_row(*[Text(printable.line(cell)) for cell in row])
     wide = Console(highlight=False)
     if not wide.is_terminal:  # a file or pipe has no width to fold at
         wide = Console(highlight=False, width=200)
     if title:
-        wide.print(title, style="italic")
+        wide.print(Text(printable.line(title)), style="italic")
     wide.print(shown)
 
 

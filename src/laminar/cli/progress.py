@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from laminar.cli.output import number, remark, seconds
 from laminar.cli.team import Arrivals, team_of, totals
+from laminar.core import printable
 from laminar.core.events import Emit, Event, nowhere
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def counted(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], None]]:
         yield lambda what, done, total: None  # noqa: ARG005
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bars:
@@ -58,7 +60,7 @@ def counted(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], None]]:
 
         def show(what: str, done: int, total: int | None) -> None:
             if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
+                tasks[what] = bars.add_task(escape(printable.line(what)), total=total)
             bars.update(tasks[what], completed=done, total=total)
 
         yield show

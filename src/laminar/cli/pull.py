@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from laminar.cli.output import Json, print_json, say
+from laminar.cli.output import Json, print_json, say_line
 from laminar.cli.progress import counting
 from laminar.core import digest
 from laminar.stack.project import open_project
@@ -30,4 +30,4 @@ def run(
     if json:
         print_json({"remote": remote, "id": id, "name": manifest.name, "stack": manifest.stack, "metrics": manifest.metrics})
     else:
-        say(f"{into or f'{manifest.stack}/{manifest.name}'} ({digest.short(id)})")
+        say_line(f"{into or f'{manifest.stack}/{manifest.name}'} ({digest.short(id)})")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from laminar.cli.output import Json, local_time, number, print_json, say, seconds, table
+from laminar.cli.output import Json, local_time, number, print_json, say, say_line, seconds, table
 from laminar.core import digest
 from laminar.stack.project import open_project
 from laminar.stack.show import describe
@@ -30,19 +30,19 @@ def run(
     if json:
         print_json(found)
         return
-    say(f"{found['stack']}/{found['name']}  {found['id']}")
-    say(f"built {local_time(found['created'])} in {seconds(found['seconds'])}; key {digest.short(found['key'])}; run {found['run']}")
+    say_line(f"{found['stack']}/{found['name']}  {found['id']}")
+    say_line(f"built {local_time(found['created'])} in {seconds(found['seconds'])}; key {digest.short(found['key'])}; run {found['run']}")
     chain = " <- ".join(f"{a['name']} {digest.short(a['id'])}" for a in found["ancestors"])
-    say(f"stands on {chain}" if chain else "stands on nothing: a bottom layer")
+    say_line(f"stands on {chain}" if chain else "stands on nothing: a bottom layer")
     classes = found["classes"] or []
     more = f", … ({len(classes):,} in all; --json lists them)" if len(classes) > CLASSES else ""
-    say(f"classes {', '.join(classes[:CLASSES])}{more}" if classes else f"task {found['task']}")
-    say(f"input {found['input']['shape']} {found['input']['dtype']}; frozen {', '.join(found['frozen']) or 'nothing'}")
+    say_line(f"classes {', '.join(classes[:CLASSES])}{more}" if classes else f"task {found['task']}")
+    say_line(f"input {found['input']['shape']} {found['input'].get('dtype', '')}; frozen {', '.join(found['frozen']) or 'nothing'}")
     forms = "training and eval" if found["graph"]["train"] else "eval only" if found["graph"]["eval"] else "none"
-    say("metrics " + ", ".join(f"{k} {number(v)}" for k, v in found["metrics"].items()))
-    say(f"graph {forms} {found['graph']['note']}".rstrip())
+    say_line("metrics " + ", ".join(f"{k} {number(v)}" for k, v in found["metrics"].items()))
+    say_line(f"graph {forms} {found['graph']['note']}".rstrip())
     for note in found["notes"]:
-        say(f"note {note}")
+        say(f"note {note}".replace("\n", "\n     "))
     say("")
     table(
         "tensors",

@@ -5,6 +5,7 @@ A verb's module is imported when the verb is called, so that no verb waits for w
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -18,6 +19,7 @@ from laminar import __version__
 from laminar.cli import help
 from laminar.cli.help import VERBS as VERBS
 from laminar.cli.plain import PlainCommand, PlainGroup
+from laminar.core import printable
 from laminar.core.errors import LaminarError
 
 DEBUG = "LAMINAR_DEBUG"
@@ -116,6 +118,9 @@ def _options(
 
 def main() -> None:
     """Run, and leave with the exit code of the error's kind; a traceback only for our own bugs or with --debug."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name of another script, on a terminal that knows none
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except typer.Abort:  # what click makes of Ctrl-C
@@ -163,5 +168,5 @@ def _bug(error: Exception) -> None:
     else:
         last = traceback.extract_tb(error.__traceback__)[-1]
         typer.echo(f"  at {Path(last.filename).name}:{last.lineno} in {last.name}", err=True)
-    typer.echo(f"error L900: a bug in Laminar: {type(error).__name__}: {error}", err=True)
+    typer.echo(printable.lines(f"error L900: a bug in Laminar: {type(error).__name__}: {error}"), err=True)
     typer.echo("  fix: run it again with --debug, and send us what it prints together with `laminar doctor`", err=True)

@@ -1,26 +1,28 @@
-"""Source closure: which of the project's own definitions a factory reaches, and what each of them says.
+"""Source closure: which of the user's own definitions a factory reaches, what each of them says, and which libraries they import.
 
 From one function or class we follow the names it uses: definitions of the same module, names imported from other modules of
 the project, attributes of imported project modules. So a changed helper two imports away changes the closure, and a changed
-neighbour that nobody reached does not. What runs at import time (calls, decorated definitions, patches, `if`, `try`, `for`)
-counts for every module reached. Where names cannot be followed (`import *`, `globals()`, a module passed as a value) the whole
-module counts: too much is a needless training, too little would be a stale layer.
+neighbour that nobody reached does not. What runs at import time (calls, decorators, class bodies and defaults that call, patches, `if`,
+`try`, `for`) counts for every module reached, in its order. Where names cannot be followed (`import *`, `globals()`, a module passed as a
+value) the whole module counts: too much is a needless training, too little would be a stale layer.
 
-Comments, formatting and docstrings do not count: definitions are compared as syntax trees. The text of a kernel counts for what reads it
-by `laminar.kernel("leaky.c")` (kernel_files.py).
+Own code lies in the project, in its `src`, on PYTHONPATH and in editable installs; libraries count by version (search_path.py).
+Definitions are compared as text that leaves out what cannot change a value (canonical.py). The text of a kernel counts for what reads it
+by `laminar.kernel("leaky.c")` (kernel_files.py). What only running code finds (a plug-in by its path) is seen when it runs (observe.py).
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from laminar.core import digest
+from laminar.core import canonical, digest
 from laminar.core.kernel_files import kernel_files, kernel_names, kernel_paths, kernel_text, only_reads_kernels
+from laminar.core.search_path import is_library, module_base
+from laminar.core.search_path import module_file as module_file
 
 WHOLE = "*"
 EVERY = "**"
@@ -28,31 +30,61 @@ _DYNAMIC = frozenset({"globals", "vars", "eval", "exec", "__import__"})
 _HOOKS = (b"__init_subclass__", b"__subclasses__", b"metaclass")  # ways in which a class is found by nobody naming it
 
 
+@dataclass(frozen=True)
+class Reached:
+    """What a factory reaches."""
+
+    sources: dict[str, str]  # {"models.py:convnet": sha256, ...}
+    libraries: frozenset[str]  # modules that no source of ours says
+
+
 def closure(module: str, symbol: str | None, root: Path) -> dict[str, str]:
-    """`{"models.py:convnet": sha256, ...}` for everything of the project under `root` that `module:symbol` reaches."""
+    """`{"models.py:convnet": sha256, ...}` for everything of the user's own that `module:symbol` of the project at `root` reaches."""
+    return reach(module, symbol, root).sources
+
+
+def reach(module: str, symbol: str | None, root: Path) -> Reached:
+    found, inspects = _reach(module, symbol, root, lenient=True)
+    if inspects:
+        found, _ = _reach(module, symbol, root, lenient=False)  # something may read annotations, so they count
+    return found
+
+
+def _reach(module: str, symbol: str | None, root: Path, *, lenient: bool) -> tuple[Reached, bool]:
     found: dict[str, str] = {}
+    libraries: set[str] = set()
     todo = [(module, symbol or WHOLE)]
     seen: set[tuple[str, str]] = set()
+    inspects = False
     while todo:
         name, wanted = todo.pop()
         if (name, wanted) in seen:
             continue
         seen.add((name, wanted))
-        source = _read(name, root)
+        source = _read(name, root, lenient, symbol if name == module else None)
         if source is None:
             continue
+        inspects = inspects or source.inspects
+        if lenient and inspects:
+            return Reached({}, frozenset()), True
         if wanted == EVERY:  # an import whose name is computed may mean any of them
             todo.extend((other, WHOLE) for other in _every_module(root))
             continue
         if "." in name:  # importing a.b runs a/__init__.py
             todo.append((name.rpartition(".")[0], ""))
-        todo.extend((other, "") for other in source.runs())  # what an imported module does at import counts, whatever is taken from it
+        runs = source.runs()
+        todo.extend((other, "") for other in runs)  # what an imported module does at import counts, whatever is taken from it
+        ordered = [other for other in runs if _does_something(other, root, lenient, frozenset({name}))]
+        if len(ordered) > 1:
+            found[f"{source.path}:imports"] = digest.of_json(ordered)
+        libraries |= source.libraries
         for key, text, uses in source.reach(wanted):
             found[f"{source.path}:{key}"] = digest.of_bytes(text.encode())
             todo.extend(uses)
+        libraries |= source.libraries_inside(wanted)
         for path, text in source.kernels(wanted):
             found[path] = digest.of_bytes(text.encode())
-    return dict(sorted(found.items()))
+    return Reached(dict(sorted(found.items())), frozenset(libraries)), inspects
 
 
 def closure_digest(module_file: Path, root: Path, symbol: str | None = None) -> str:
@@ -62,21 +94,12 @@ def closure_digest(module_file: Path, root: Path, symbol: str | None = None) -> 
     return digest.of_json(closure(".".join(parts), symbol, root))
 
 
-def module_file(module: str, root: Path) -> Path | None:
-    """The file of a project module, or None when the project has no such module."""
-    path = root.joinpath(*module.split("."))
-    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
-        if candidate.is_file():
-            return candidate
-    return None
-
-
 def definitions(module: str, root: Path) -> dict[str, int] | None:
     """The names that a project module has, with their lines (0: imported). None where only running it would show them all."""
-    source = _read(module, root)
+    source = _read(module, root, True, None)
     if source is None or source.opaque or "__getattr__" in source.definitions:
         return None
-    found = dict.fromkeys((*source.modules, *source.imported), 0)
+    found = dict.fromkeys((*source.modules, *source.imported, *source.names), 0)
     found.update({name: group[0].lineno for name, group in source.definitions.items()})
     for node in (node for group in (*source.definitions.values(), source.always) for statement in group for node in ast.walk(statement)):
         if isinstance(node, ast.Import | ast.ImportFrom):  # of a library, inside `try` or `if`
@@ -88,31 +111,61 @@ def definitions(module: str, root: Path) -> dict[str, int] | None:
     return None if writes or "*" in found else {name: line for name, line in found.items() if name.isidentifier()}
 
 
+def takes_any_keyword(module: str, symbol: str, root: Path) -> bool:
+    """Has the factory a `**` that sees in which order it is called? Unless it is a plain function without one, it may."""
+    source = _read(module, root, True, None)
+    group = source.definitions.get(symbol, []) if source is not None else []
+    if len(group) != 1 or not isinstance(group[0], ast.FunctionDef | ast.ClassDef) or group[0].decorator_list:
+        return True
+    if isinstance(group[0], ast.ClassDef):
+        begins = [s for s in group[0].body if isinstance(s, ast.FunctionDef) and s.name in ("__init__", "__new__")]
+        return len(begins) != 1 or bool(group[0].keywords) or begins[0].args.kwarg is not None
+    return group[0].args.kwarg is not None
+
+
 @dataclass
 class _Source:
     """One parsed module: definitions by name, what always counts, and what each import name stands for."""
 
     name: str
     path: str
+    home: Path  # the folder that the file lies in
     is_package: bool
     root: Path
     definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
     always: list[ast.stmt] = field(default_factory=list)
     modules: dict[str, str] = field(default_factory=dict)  # local name -> project module
     imported: dict[str, tuple[str, str]] = field(default_factory=dict)  # local name -> (project module, name in it)
+    names: dict[str, str] = field(default_factory=dict)  # local name -> what it stands for, of libraries
+    means: dict[str, str] = field(default_factory=dict)  # the same, with `:name` for what the module binds itself
+    libraries: set[str] = field(default_factory=set)  # that importing the module imports
+    imports: list[str] = field(default_factory=list)  # the project's modules that importing this one runs, in order
+    loggers: set[str] = field(default_factory=set)
     opaque: bool = False
+    inspects: bool = False
     loads: frozenset[str] = frozenset()  # names by which it calls laminar.kernel
     _texts: dict[int, str] = field(default_factory=dict)  # of statements, by their id
+    _said: dict[str, str] | None = None
 
     def _text(self, statement: ast.stmt) -> str:
+        if self._said is None:
+            own = {local: f"{module}.{name}" for local, (module, name) in self.imported.items() if name != WHOLE}
+            said = {**self.names, **self.modules, **own}
+            self._said = {local: what for local, what in said.items() if local not in self.definitions and "*" not in local}
         found = self._texts.get(id(statement))
         if found is None:
-            found = self._texts[id(statement)] = ast.unparse(statement)
+            found = self._texts[id(statement)] = canonical.text(statement, self._said)
         return found
 
-    def runs(self) -> set[str]:
+    def runs(self) -> list[str]:
         """The project's modules that importing this one runs."""
-        return {*self.modules.values(), *(module for module, _ in self.imported.values())} - {self.name}
+        return [name for name in dict.fromkeys(self.imports) if name != self.name]
+
+    def libraries_inside(self, wanted: str) -> set[str]:
+        """What is imported inside functions that are reached."""
+        everything = wanted == WHOLE or self.opaque
+        reached = [s for group in self.definitions.values() for s in group] if everything else self.definitions.get(wanted, [])
+        return {top for statement in reached for node in ast.walk(statement) for top in _libraries(node, self)}
 
     def reach(self, wanted: str) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
         """(key, canonical text, what it uses next) of the definition `wanted`, of what always counts, or of all."""
@@ -123,14 +176,15 @@ class _Source:
             text = "\n".join(self._text(s) for s in sorted({id(s): s for s in everything}.values(), key=lambda s: s.lineno))
             yield WHOLE, text, uses
             return
-        for statement in self.always:
-            text = self._text(statement)
-            yield "import " + hashlib.sha256(text.encode()).hexdigest()[:8], text, self._uses(statement)
+        if self.always:
+            yield "on import", "\n".join(map(self._text, self.always)), [u for s in self.always for u in self._uses(s)]
         if wanted in self.definitions:
             group = self.definitions[wanted]
             yield wanted, "\n".join(map(self._text, group)), [u for s in group for u in self._uses(s)]
         elif wanted in self.imported:
             yield wanted, "->" + ":".join(self.imported[wanted]), [self.imported[wanted]]
+        elif wanted in self.names:
+            yield wanted, "->" + self.names[wanted], []
         elif wanted:
             submodule = f"{self.name}.{wanted}"
             if "__getattr__" in self.definitions:
@@ -142,10 +196,9 @@ class _Source:
         """(path, text) of kernels that `laminar.kernel("leaky.c")` reads in what `reach` gives."""
         everything = wanted == WHOLE or self.opaque
         named = [s for group in self.definitions.values() for s in group] if everything else self.definitions.get(wanted, [])
-        home = (self.root / self.path).parent
         for statement in (*named, *self.always):
             for given in kernel_files(statement, self.loads):
-                for file in kernel_paths(given, home, self.root):
+                for file in kernel_paths(given, self.home, self.root):
                     yield file.relative_to(self.root).as_posix() if file.is_relative_to(self.root) else file.name, kernel_text(file)
 
     def _uses(self, statement: ast.stmt) -> list[tuple[str, str]]:
@@ -164,7 +217,7 @@ class _Source:
                     uses.append((project_module, name or WHOLE))
                     if local == "*":
                         uses.append((project_module, WHOLE))
-            elif isinstance(node, ast.Call) and (_dotted(node.func) or "").split(".")[-1] in ("import_module", "__import__"):
+            elif isinstance(node, ast.Call) and self._imports_by_name(node.func):
                 asked = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
                 uses.append((asked, WHOLE) if isinstance(asked, str) and not asked.startswith(".") else (self.name, EVERY))
         for node in ast.walk(statement):
@@ -178,6 +231,9 @@ class _Source:
                 elif node.id in _DYNAMIC:
                     uses.append((self.name, WHOLE))
         return uses
+
+    def _imports_by_name(self, function: ast.expr) -> bool:
+        return (canonical.name_of(function, self.names) or "").split(".")[-1] in ("import_module", "__import__")
 
     def _module_of(self, dotted: str) -> str | None:
         """The project module that `helpers.act` stands for in this file, following `import helpers.act`."""
@@ -193,34 +249,104 @@ class _Source:
         return target if module_file(target, self.root) else None
 
 
-def _read(module: str, root: Path) -> _Source | None:
+def _does_something(module: str, root: Path, lenient: bool, above: frozenset[str]) -> bool:
+    """Does importing it run more than definitions?"""
+    source = _read(module, root, lenient, None) if module not in above else None
+    if source is None:
+        return False
+    return bool(source.always) or any(_does_something(other, root, lenient, above | {module}) for other in source.runs())
+
+
+def _read(module: str, root: Path, lenient: bool, start: str | None) -> _Source | None:
     file = module_file(module, root)
     if file is None:
         return None
-    signature = digest.stat_signature(file)
-    return _parse(module, file, root, signature)
+    base = module_base(module, root) or root
+    return _parse(module, file, base, root, lenient, start, digest.stat_signature(file))
 
 
-@functools.lru_cache(maxsize=256)
-def _parse(module: str, file: Path, root: Path, signature: tuple[int, int, int, int]) -> _Source:  # noqa: ARG001 - part of the cache key
-    source = _Source(module, file.relative_to(root).as_posix(), file.name == "__init__.py", root)
+@functools.lru_cache(maxsize=512)
+def _parse(
+    module: str,
+    file: Path,
+    base: Path,
+    root: Path,
+    lenient: bool,
+    start: str | None,
+    signature: tuple[int, int, int, int],  # noqa: ARG001 - part of the cache key
+) -> _Source:
+    source = _Source(module, file.relative_to(base).as_posix(), file.parent, file.name == "__init__.py", root)
+    text = file.read_bytes()
     try:
-        tree = ast.parse(file.read_bytes())
-        _NoDocstrings().visit(tree)
+        tree = ast.parse(text)
     except (SyntaxError, ValueError):
         # A file that does not parse has no definitions to follow: its bytes count as they are, and the import will complain.
         source.opaque = True
-        source.always.append(ast.Expr(ast.Constant(file.read_bytes().hex()), lineno=1, col_offset=0))
+        source.always.append(ast.Expr(ast.Constant(text.hex()), lineno=1, col_offset=0))
         return source
+    names = _names_of_libraries(tree.body, source)
+    source.means = {**{name: f":{name}" for name in canonical.bound_anywhere(tree)}, **names}
+    source.names = names
+    source.inspects = any(word in text for word in canonical.INSPECTING)
+    source.loggers = {
+        target.id
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.value, ast.Call)
+        and canonical.name_of(statement.value.func, source.names) == "logging.getLogger"
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    canonical.prune(tree, lenient=lenient, names=source.names, loggers=source.loggers, start=start)
     source.loads = kernel_names(tree.body)
+    rebound = _bound_again(tree.body)
     for statement in tree.body:
-        _file_statement(source, statement)
+        _file_statement(source, statement, rebound)
     return source
 
 
-def _file_statement(source: _Source, statement: ast.stmt) -> None:
+def _names_of_libraries(body: list[ast.stmt], source: _Source) -> dict[str, str]:
+    """`{"nn": "torch.nn"}` of imports that are no project's."""
+    found: dict[str, str] = {}
+    for statement in body:
+        if not isinstance(statement, ast.Import | ast.ImportFrom) or any(True for _ in _imports(statement, source)):
+            continue
+        for alias in statement.names:
+            if isinstance(statement, ast.Import):
+                found[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
+            elif not statement.level and alias.name != "*" and statement.module != "__future__":
+                found[alias.asname or alias.name] = f"{statement.module}.{alias.name}"
+    return found
+
+
+def _libraries(node: ast.AST, source: _Source) -> Iterator[str]:
+    """The top modules that an import takes from elsewhere."""
+    if not isinstance(node, ast.Import | ast.ImportFrom) or (isinstance(node, ast.ImportFrom) and node.level):
+        return
+    for name in [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]:
+        top = name.partition(".")[0]
+        if is_library(top) and module_file(top, source.root) is None and not source.root.joinpath(top).is_dir():
+            yield top
+
+
+def _bound_again(body: list[ast.stmt]) -> bool:
+    """Is a global assigned twice? Then what other globals are depends on the order."""
+    names = [
+        n.id
+        for s in body
+        if isinstance(s, ast.Assign | ast.AnnAssign | ast.AugAssign)
+        for t in (s.targets if isinstance(s, ast.Assign) else [s.target])
+        for n in ast.walk(t)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    ]
+    return len(names) != len(set(names))
+
+
+def _file_statement(source: _Source, statement: ast.stmt, rebound: bool) -> None:
     if isinstance(statement, ast.Import | ast.ImportFrom):
+        source.libraries |= set(_libraries(statement, source))
         for local, module, name in _imports(statement, source):
+            source.imports.append(module)
             if local == "*":
                 source.opaque = True
                 source.imported.setdefault("*" + module, (module, WHOLE))
@@ -228,22 +354,20 @@ def _file_statement(source: _Source, statement: ast.stmt) -> None:
                 source.modules[local] = module
             else:
                 source.imported[local] = (module, name)
-        if not any(True for _ in _imports(statement, source)):
-            for alias in statement.names:  # a third-party name: which one it is belongs to the definition's meaning
-                local = (alias.asname or alias.name).split(".")[0]
-                source.definitions.setdefault(local, []).append(statement)
+        if isinstance(statement, ast.ImportFrom) and any(alias.name == "*" for alias in statement.names):
+            source.definitions.setdefault("*", []).append(statement)
     elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         source.definitions.setdefault(statement.name, []).append(statement)
-        if statement.decorator_list or (isinstance(statement, ast.ClassDef) and _is_found_by_its_base(statement, source)):
+        found_by_base = isinstance(statement, ast.ClassDef) and _is_found_by_its_base(statement, source)
+        if found_by_base or canonical.runs_something(statement, source.means):
             source.always.append(statement)
     elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         names = [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
         for name in names:
             source.definitions.setdefault(name, []).append(statement)
-        plain = not any(isinstance(n, ast.Attribute | ast.Subscript) for t in targets for n in ast.walk(t))
-        calls = statement.value is not None and any(isinstance(n, ast.Call) for n in ast.walk(statement.value))
-        if not plain or (calls and not only_reads_kernels(statement, source.loads)):
+        runs = isinstance(statement, ast.AugAssign) or canonical.runs_something(statement, source.means)
+        if names != ["__all__"] and (rebound or (runs and not _only_reads_kernels(statement, source.loads))):
             source.always.append(statement)
     elif not _is_inert(statement):
         source.always.append(statement)
@@ -253,20 +377,29 @@ def _file_statement(source: _Source, statement: ast.stmt) -> None:
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 source.definitions.setdefault(node.id, []).append(statement)
             elif isinstance(node, ast.Import | ast.ImportFrom):
+                source.libraries |= set(_libraries(node, source))
                 for local, module, name in _imports(node, source):
+                    source.imports.append(module)
                     if name is None:
                         source.modules[local] = module
                     else:
                         source.imported[local] = (module, name)
 
 
+def _only_reads_kernels(statement: ast.stmt, loads: frozenset[str]) -> bool:
+    """A call that only reads a kernel, bound to plain names."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", statement)]
+    plain = not any(isinstance(n, ast.Attribute | ast.Subscript) for t in targets for n in ast.walk(t))
+    return plain and only_reads_kernels(statement, loads)
+
+
 def _is_inert(statement: ast.stmt) -> bool:
-    """A docstring, `pass`, or the `if __name__ == "__main__"` block: never runs, or says nothing, on import."""
+    """A docstring, `pass`, the `if __name__ == "__main__"` block, imports for type checkers: never runs, or says nothing, on import."""
     if isinstance(statement, ast.Pass) or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
         return not isinstance(statement, ast.Expr) or isinstance(getattr(statement.value, "value", None), str)
     if isinstance(statement, ast.If):
-        test = statement.test
-        return not statement.orelse and ast.unparse(test).replace('"', "'") == "__name__ == '__main__'"
+        test = ast.unparse(statement.test).replace('"', "'")
+        return not statement.orelse and test in ("__name__ == '__main__'", "TYPE_CHECKING", "typing.TYPE_CHECKING")
     return False
 
 
@@ -330,11 +463,3 @@ def _dotted(node: ast.expr) -> str | None:
         inner = _dotted(node.value)
         return f"{inner}.{node.attr}" if inner else None
     return None
-
-
-class _NoDocstrings(ast.NodeTransformer):
-    def visit(self, node: ast.AST) -> ast.AST:
-        self.generic_visit(node)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-        return node

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from laminar.core import printable
+
 CATALOGUE: Final[dict[str, str]] = {
     # the stack file and the command line
     "L001": "there is no laminar.toml",
@@ -130,10 +132,11 @@ class LaminarError(Exception):
     def __init__(self, code: str, message: str, *, hint: str = "") -> None:
         if code not in CATALOGUE:
             raise ValueError(f"{code} is not in the catalogue of core/errors.py")
-        super().__init__(message)
+        # names and texts of strangers stand in both, and wherever an error is shown a terminal may be
+        self.message = printable.lines(message)
+        self.hint = printable.lines(hint)
+        super().__init__(self.message)
         self.code = code
-        self.message = message
-        self.hint = hint
 
     @property
     def exit_code(self) -> int:

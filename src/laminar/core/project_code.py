@@ -57,6 +57,12 @@ def import_from(root: Path, module: str, *, fresh: bool = False) -> ModuleType:
             raise
 
 
+def forget(root: Path) -> None:
+    """The next import runs the project's modules anew: what earlier code did to them is not there."""
+    with _LOCK:
+        _PROJECTS.pop(root.resolve(), None)
+
+
 def root_of(path: Path) -> Path | None:
     """The root of the project that `path` was imported from."""
     return next((project.root for project in _BY_PACKAGE.values() if path in project.read), None)
@@ -115,7 +121,7 @@ class _Finder:
         project = _BY_PACKAGE.get(package)
         if project is None or not module:
             return None
-        file = module_file(module, project.root)
+        file = module_file(module, project.root)  # of the project, or another of the user's own
         if file is None:
             folder = project.root.joinpath(*module.split("."))
             if not folder.is_dir():

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from laminar.core import printable
 from laminar.core.errors import LaminarError
 
 LIMIT: Final = 1 << 16  # bytes of a request's body
@@ -29,12 +30,13 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
-    """Structs, numpy numbers and plain data. What is not finite becomes null: JSON has no word for it."""
+    """Structs, numpy numbers and plain data. What is not finite becomes null: JSON has no word for it. Control characters and signs that
+    turn the direction of writing, in the names and notes of strangers, are shown instead of obeyed."""
     try:
         content = msgspec.json.encode(value, enc_hook=_plain)
     except (OverflowError, UnicodeEncodeError):  # a file that someone wrote has a number too long, or half a character
         content = json.dumps(_tamed(msgspec.to_builtins(value, enc_hook=_plain))).encode()
-    return Response(content, status, media_type="application/json")
+    return Response(printable.shown_json(content.decode()), status, media_type="application/json")
 
 
 def problem(code: str, message: str, hint: str = "", *, status: int) -> Response:

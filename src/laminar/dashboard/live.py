@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
+from laminar.core import printable
 from laminar.core.errors import LaminarError
 from laminar.dashboard.context import Context
 from laminar.dashboard.runs import history_of, news
@@ -89,4 +90,4 @@ def _changed(path: Path) -> int:
 
 
 def _event(name: str, content: dict[str, Any]) -> bytes:
-    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(content) + b"\n\n"
+    return b"event: " + name.encode() + b"\ndata: " + printable.shown_json(msgspec.json.encode(content).decode()).encode() + b"\n\n"

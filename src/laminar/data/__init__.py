@@ -9,6 +9,6 @@ Images: index.py (an index names every image of a set) with make_index.py, pictu
 fragments/ (squares cut from images, virtual, and local samples of them) with local_sample.py, mirrors/ (fetching images from several
 servers), serve/ (being one), overview.py and contact_sheet.py (what `laminar data show` shows).
 Under the sources: formats/ (how bytes are read: idx, npz, images, …), drawing/ (the glyphs we draw), download.py and unpack.py,
-opened_files.py (what a project's own function looked at).
+
 Not here: tensors (model, train), how anything is kept (store). No torch, and no numpy until data is really opened.
 """

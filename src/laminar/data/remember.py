@@ -61,6 +61,10 @@ class Memory:
             record = _Record(check=hashlib.sha256(raw).hexdigest(), value=msgspec.Raw(raw))
             atomic.write_bytes(self.folder / f"{name}.json", msgspec.json.encode(record))
 
+    def forget(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            (self.folder / f"{name}.json").unlink(missing_ok=True)
+
     def about_files(self, files: Sequence[Path], kind: type[T], learn: Callable[[], T], *, of: Any) -> T:
         """What `learn()` finds out by reading `files`, without reading them again while they stand. `of` names the question."""
         name = digest.of_json([of, [str(f) for f in files]])

@@ -67,6 +67,8 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     fragment: FragmentSpec | None = None
     sample: SampleSpec | None = None
     skip_bad: bool = False  # folder, index: images that cannot be read are left out and counted
+    reads: list[str] = []  # python: files that the function reads where Laminar cannot see it, by pattern
+    env: list[str] = []  # python: variables, likewise
     memory: str | Annotated[int, Meta(ge=1)] | None = None  # "2GB": what is larger is memory-mapped. Changes no result, so no key
 
 
@@ -79,6 +81,9 @@ def _refuse_conflicts(spec: DataSpec) -> None:
         found = f"size: {spec.size}, but fragments have a size of their own", "remove size; fragment.size is the side"
     elif spec.limit is not None and (spec.fragment is not None or spec.sample is not None):
         found = f"limit: {spec.limit}, but what is taken of fragments and samples is said by sample", "remove limit; use sample.per_class"
+    elif (spec.reads or spec.env) and not spec.source.startswith("python:"):
+        field = "reads" if spec.reads else "env"
+        found = f"{field}: declares what a function reads, but {spec.source} is no function", f"remove {field}"
     elif spec.sample is not None and spec.sample.sources is not None and spec.fragment is None:
         found = "sample.sources: applies to fragments of images", "remove sources, or add fragment"
     if found is not None:

@@ -112,7 +112,7 @@ def train(asked: Asked, say: Say, cluster: Callable[[str | None], Any]) -> dict[
         parent = resolve(file, store, layer, below)
     step = decide(file, store, layer, parent)
     assert step.key is not None
-    folder = store.layout.runs / run_of(store, step.key, again=asked.again)
+    folder = store.layout.run(run_of(store, step.key, again=asked.again))
     if asked.again:
         checkpoint.remove(folder)  # of a trial that was cut short: time is measured in one go
     stopping = threading.Event()
@@ -148,7 +148,7 @@ def train(asked: Asked, say: Say, cluster: Callable[[str | None], Any]) -> dict[
     wall = time.perf_counter() - start
     record = store.record(built.key)
     assert record is not None
-    heard = hear(events_of(store.layout.runs / record.run / EVENTS))
+    heard = hear(events_of(store.layout.run(record.run) / EVENTS))
     return {
         "done": {
             "started": begun,

@@ -58,7 +58,7 @@ def store_parcels(told: dict[str, Any]) -> list[Parcel]:
 def lent_features(told: dict[str, Any]) -> tuple[list[Parcel], list[tuple[str, str]]]:
     """Of a job: what is sent of its kept features, and what is lent, which are their rows."""
     layout = Layout(Path(told["store"]))
-    files = [path for fkey in told["features"] for path in sorted((layout.features / fkey).glob("*"))]
+    files = [path for fkey in told["features"] for path in sorted(layout.feature(fkey).glob("*"))]
     rows = [path for path in files if path.suffix == ".bin"]
     return [_parcel(STORE, layout.root, path) for path in files if path.name == INDEX], [
         (_within(STORE, layout.root, path), str(path.resolve())) for path in rows

@@ -31,19 +31,44 @@ if TYPE_CHECKING:
 BATCH: Final = 3  # of the traced example: neither 0 nor 1, which tracing takes for constants
 
 
+BATCHES: Final = (*range(2, 66), 100, 127, 128, 255, 256, 257, 999, 1024, 4096)  # sizes for which a graph must hold
+
+
 def traced(model: nn.Module, example: Tensor, *, training: bool, signatures: bool = True) -> ExportedProgram:
     """torch.export of the model in one form. `signatures` keeps every module's arguments, which freeze and replace need."""
     rows = torch.arange(BATCH) % len(example)
     paths = tuple(name for name, _ in model.named_modules() if name) if signatures else ()
     with as_its_author_made_it(model), _visible_identities(model), _recorded_assignments(model), quiet():
         model.train(training)
-        return torch.export.export(
+        program = torch.export.export(
             model,
             (example.detach()[rows],),
             dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
             strict=False,
             preserve_module_call_signature=paths,
         )
+    _refuse_some_batches_only(program)
+    return program
+
+
+def _refuse_some_batches_only(program: ExportedProgram) -> None:
+    """L206 where the graph holds for batches like the example's only, as that of `x.split(4)` does: it has a fixed number of parts.
+
+    What the exporter has assumed of the batch size is a range and a list of conditions. It tells of neither by itself.
+    """
+    import sympy  # here, because only an export needs it, and torch has loaded it by then
+
+    name = program.graph_signature.user_inputs[0]
+    example = next(node.meta["val"] for node in program.graph.nodes if node.name == name)
+    size = example.shape[0].node
+    allowed, conditions = program.range_constraints[size.expr], [guard.expr for guard in size.shape_env.guards]
+    for rows in BATCHES:
+        broken = [str(expr) for expr in conditions if expr.xreplace({size.expr: sympy.Integer(rows)}) is sympy.false]
+        if not allowed.lower <= rows <= allowed.upper:
+            broken.append(f"batches of {allowed.lower} to {allowed.upper} samples")
+        if broken:
+            only = broken[0].replace(str(size.expr), "n")
+            raise LaminarError("L206", f"its graph does not hold for a batch of {rows} samples, only for {only}", hint="")
 
 
 def archive_of(model: nn.Module, program: ExportedProgram, frozen: Frozen | None = None) -> Archive:

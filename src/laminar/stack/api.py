@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
+from laminar.core import watch
 from laminar.core.events import Emit, nowhere
 from laminar.stack.build import BuildReport, build
 from laminar.stack.explain import Explanation, explain
@@ -68,4 +69,6 @@ def load(ref: str, path: str | Path | None = None) -> nn.Module:
 
     project = open_project(Path(path) if path is not None else None)
     store = project.open_store(create=False)
-    return load_model(store, resolve(store, ref, project.stack), project.root)
+    id = resolve(store, ref, project.stack)
+    watch.layer_loaded(store.root, project.stack, ref, id)
+    return load_model(store, id, project.root)

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from laminar.core import digest
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.events import Emit, nowhere
+from laminar.data.fingerprint import forget
+from laminar.stack.key import key_of
 from laminar.stack.parents import resolve
-from laminar.stack.plan import Step, decide, known, plan, run_of
+from laminar.stack.plan import Step, decide, fingerprint_folder, plan
 from laminar.stack.read import StackFile, bottom_up, parent_of
+from laminar.stack.seen import without_seen
 from laminar.stack.specs import LayerSpec
 from laminar.stack.team_heard import TeamHeard
 from laminar.store.manifest import BuildRecord
@@ -93,6 +95,8 @@ def build(
     """
     done: dict[str, Built] = {}
     order = bottom_up(file, targets)
+    for name in {layer.data for layer in order if force and (not targets or layer.name in targets)}:
+        forget(file.spec.data[name], file.root, fingerprint_folder(store))
     steps = plan(file, store, targets=targets, force=force)  # every mistake that can be seen without training is seen before it
     ready = {step.layer.name: step for step in steps if step.action == "cached"}
     if len(ready) < len(steps) and soon is None:
@@ -141,7 +145,8 @@ def _one(
     if step.action == "cached":
         return _reuse(store, ref, step, start, clock)
     assert step.key is not None
-    with _turn(store, step.key, layer.name, emit):
+    assert step.inputs is not None
+    with _turn(store, key_of(without_seen(step.inputs)), layer.name, emit):
         again = decide(file, store, layer, parent, forced=forced)
         if again.action == "cached":  # another build trained it while this one waited
             return _reuse(store, ref, again, start, clock)
@@ -150,26 +155,18 @@ def _one(
         from laminar.stack.train_layer import train_layer  # here, because it brings torch: a build that reuses all needs none
 
         assert again.key is not None and again.inputs is not None
-        run = run_of(store, again.key, again=forced)
-        before = known(store, again.key)
         heard = TeamHeard(emit)
-        outcome = train_layer(file, store, again, run=run, ref=ref, emit=heard, clock=clock, how=how)
-        notes = list(outcome.notes)
-        if before is not None and before.id != outcome.id:
-            notes.append(
-                f"the same inputs gave {digest.short(before.id)} before and {digest.short(outcome.id)} now: "
-                "this training does not repeat exactly"
-            )
+        outcome = train_layer(file, store, again, again=forced, ref=ref, emit=heard, clock=clock, how=how)
     return Built(
         name=layer.name,
         id=outcome.id,
-        key=again.key,
+        key=outcome.key,
         action="built",
         why=step.why,
         seconds=clock.monotonic() - start,
         saved=0.0,
         metrics=outcome.metrics,
-        notes=notes,
+        notes=outcome.notes,
         features=outcome.features,
         spent=outcome.spent,
         team=heard.team,

@@ -22,6 +22,7 @@ class Explanation:
     compared_with: str | None  # key of the nearest earlier build
     differences: list[tuple[str, Any, Any]]
     files: list[str] = field(default_factory=list)  # of the data, changed since that build
+    left_out: list[str] = field(default_factory=list)  # source files written since the build that is reused: nothing of that counts
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -34,6 +35,7 @@ class Explanation:
             "compared_with": self.compared_with,
             "changes": [{"input": f, "from": old, "to": new} for f, old, new in self.differences],
             "files": self.files,
+            "left_out": self.left_out,
         }
 
 
@@ -46,7 +48,7 @@ def explain(file: StackFile, store: Store, name: str) -> Explanation:
         rows = flat(inputs) | {"parent": "(not built yet)"}
         return Explanation(step, rows, earlier.key if earlier else None, differences, _files(file, store, step, earlier, differences))
     if step.action == "cached":
-        return Explanation(step, flat(step.inputs), step.key, [])
+        return Explanation(step, flat(step.inputs), step.key, [], left_out=_left_out(file, step))
     earlier, differences = step.record, step.differences
     return Explanation(
         step, flat(step.inputs), earlier.key if earlier else None, differences, _files(file, store, step, earlier, differences)
@@ -67,6 +69,21 @@ def other_strategy(step: Step) -> str:
         f"the build before had a strategy ({strategy_in_words(before)}), which makes another layer: "
         f"say --strategy {before['kind']} --workers {before['workers']} here too, or write it under train"
     )
+
+
+def _left_out(file: StackFile, step: Step) -> list[str]:
+    """Source files that were written since the layer was built, whose definitions say the same as then."""
+    if step.inputs is None or step.record is None:
+        return []
+    made = [entry for entry in (step.inputs["model"], *step.inputs["replace"].values()) if entry is not None]
+    paths = sorted({key.partition(":")[0] for entry in made for key in entry["code"]})
+    before = step.record.created - step.record.seconds
+    found = []
+    for path in paths:
+        places = [place for place in (file.root / path, file.root / "src" / path) if place.is_file()]
+        if places and places[0].stat().st_mtime > before:
+            found.append(path)
+    return found
 
 
 def _files(file: StackFile, store: Store, step: Step, earlier: BuildRecord | None, differences: list[tuple[str, Any, Any]]) -> list[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import tomllib
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from torch import nn
 
@@ -24,7 +26,8 @@ from laminar.stack.keep import About, keep
 from laminar.stack.kernels import kernels_from
 from laminar.stack.key import code_of
 from laminar.stack.use import load_model
-from laminar.store.manifest import BuildRecord
+from laminar.store.manifest import BuildRecord, Input, check_input
+from laminar.store.names import Line, is_ref
 from laminar.store.own import note_own
 from laminar.store.store import Store
 
@@ -60,9 +63,9 @@ def import_layer(
     clock: Clock = SYSTEM,
 ) -> str:
     """Make a layer of a file. Weights alone need the `factory` (with `args`) they belong to; a .pt2 brings its graph."""
+    if not is_ref(name):
+        raise LaminarError("L008", f"'{name[:80]}' is no name for a layer: expected stack/layer", hint="--name zoo/x")
     stack, _, layer = name.partition("/")
-    if not layer:
-        raise LaminarError("L008", f"'{name}' is no name for a layer: expected stack/layer", hint=f"--name zoo/{name}")
     with kernels_from(root):
         found = _read(path)
     about = _about(path, found)
@@ -141,7 +144,7 @@ def _model(
             return load_forms(found.forms.train, found.forms.eval, found.tensors, found.aliases), []
     given = {k: v for k, v in inject.items() if v}
     values = _args(args)
-    step = {"factory": factory, "args": values, "known": given, "code": code_of(factory, root, "--model")}
+    step = {"factory": factory, "args": values, "known": given, "code": code_of(factory, root, "--model").sources}
     model = make_model(factory, values, root, seed=0, inject=given)
     load_state(model, found.tensors, found.aliases)
     return model, [step]
@@ -162,12 +165,18 @@ def _args(text: str | None) -> dict[str, Any]:
 def _shape(text: str | None, about: dict[str, Any]) -> list[int]:
     if text:
         try:
-            return [int(part) for part in text.split(",")]
+            shape = [int(part) for part in text.split(",")]
+            check_input({"shape": shape})
+            return shape
         except ValueError:
             raise LaminarError("L008", f"--input {text} is no shape", hint="--input 1,28,28") from None
     shape = about.get("input", {}).get("shape")
     if not shape:
         raise LaminarError("L008", "the file does not say what shape a sample has", hint="--input 1,28,28")
+    try:
+        check_input({"shape": shape})
+    except ValueError as error:
+        raise LaminarError("L208", f"the file says of a sample what cannot be: {error}", hint="--input 1,28,28") from None
     return [int(n) for n in shape]
 
 
@@ -182,10 +191,28 @@ def _about(path: Path, found: Imported) -> dict[str, Any]:
                 if not notes:
                     return _sizes(json.loads(archive.read(next(n for n in names if n.endswith(".json") and "/models/" in n))))
                 text = archive.read(notes[0]).decode()
-        about = json.loads(text) if text else {}
-    except (ValueError, KeyError, StopIteration, TypeError, IndexError):
-        return {}
-    return about if isinstance(about, dict) else {}
+    except (ValueError, KeyError, StopIteration, TypeError, IndexError, RecursionError, OSError, zlib.error, NotImplementedError):
+        return {}  # not ours, or not readable: what it does not say must be given
+    try:
+        note = msgspec.json.decode(text or b"{}", type=_Note)
+        if note.input is not None:
+            check_input(msgspec.to_builtins(note.input))
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deep" if isinstance(error, RecursionError) else error
+        raise LaminarError("L208", f"{path.name} has a note of Laminar's that is damaged: {why}", hint="export it again") from None
+    return {name: value for name, value in msgspec.to_builtins(note).items() if value is not None}
+
+
+class _Sample(Input, frozen=True, kw_only=True):
+    scale: float | list[float] | None = 1.0
+
+
+class _Note(msgspec.Struct, frozen=True, kw_only=True):
+    """What an exported file says of its layer, as far as an import goes by it."""
+
+    input: _Sample | None = None
+    classes: list[str] | None = None
+    task: Line | None = None
 
 
 def _sizes(model: dict[str, Any]) -> dict[str, Any]:

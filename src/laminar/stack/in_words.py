@@ -50,11 +50,24 @@ def _one(field: str, old: Any, new: Any, data: str) -> str:
         symbol = field.split(".code.", 1)[1]
         state = "is new" if old is None else "is gone" if new is None else "changed"
         return f"{symbol} {state}"
+    if field.startswith("seen."):
+        return _seen(field.removeprefix("seen."), old, new)
     if field == "data.content":
         return f"content of {data} changed"
     if field == "parent":
         return f"parent {_brief(old)} -> {_brief(new)}"
     return f"{field} {_brief(old)} -> {_brief(new)}"
+
+
+def _seen(tag: str, old: Any, new: Any) -> str:
+    """Of what the layer's code looked at: `weights.bin, which its code reads, changed`."""
+    kind, _, what = tag.partition(":")
+    if None in (old, new):
+        return f"{what} is {'looked at' if old is None else 'not looked at any more'}"
+    does = {"folder": "lists", "asked": "asks for", "env": "reads"}.get(kind, "reads")
+    name = f"the variable {what}" if kind == "env" else what
+    state = "is gone" if new in ("missing", "unset") else "is there now" if old in ("missing", "unset") else "changed"
+    return f"{name}, which its code {does}, {state}"
 
 
 def _brief(value: Any) -> str:

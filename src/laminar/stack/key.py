@@ -12,23 +12,26 @@ import functools
 import importlib.util
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from laminar.core import digest
-from laminar.core.closure import closure, definitions, module_file
+from laminar.core import digest, search_path
+from laminar.core.closure import Reached, closure, definitions, module_file, reach, takes_any_keyword
+from laminar.core.declared import declared
 from laminar.core.errors import LaminarError, docs
 from laminar.core.nearest import did_you_mean, nearest
 from laminar.data.fingerprint import fingerprint
+from laminar.data.remember import Memory
 from laminar.model.factory import BUILTIN, BUILTINS, no_builtin
 from laminar.stack.read import StackFile
+from laminar.stack.seen import Seen
 from laminar.stack.specs import LayerSpec
 
-FORMAT = 1
-Code = Callable[[str, Path, str], dict[str, str]]  # as code_of
+FORMAT = 2
+Code = Callable[[str, Path, str], Reached]  # as code_of
 
 
 def inputs_of(file: StackFile, layer: LayerSpec, parent: str | None, fingerprints: Path, *, code: Code | None = None) -> dict[str, Any]:
@@ -38,24 +41,34 @@ def inputs_of(file: StackFile, layer: LayerSpec, parent: str | None, fingerprint
     """
     name, code = layer.name, code or code_of
 
+    libraries: set[str] = set()
+
     def made(factory: str, args: dict[str, Any], *at: str) -> dict[str, Any]:
-        return {"factory": factory, "args": normalised(args), "code": code(factory, file.root, file.where_layer(name, *at))}
+        reached = code(factory, file.root, file.where_layer(name, *at))
+        libraries.update(reached.libraries)
+        order = order_of(args, top=sees_order(factory, file.root))
+        return {"factory": factory, "args": normalised(args), **({"order": order} if order else {}), "code": reached.sources}
 
     model = None if layer.model is None else made(layer.model, layer.args, "model")
+    replaced = {path: made(to.model, to.args, "replace", path) for path, to in sorted(layer.replacements().items())}
     data = file.spec.data[layer.data]
     try:
         content = fingerprint(data, file.root, fingerprints)
     except LaminarError as error:
         raise located(error, file.where("data", layer.data, _field_in(error)), f"data.{layer.data}") from error
+    said = {}
+    if layer.reads or layer.env:
+        said["declared"] = declared(layer.reads, layer.env, file.root, Seen(file.root, Memory(fingerprints)).digest_of)
     return {
+        **said,
         "format": FORMAT,
         "parent": parent,
         "model": model,
         "freeze": sorted(set(layer.freeze)),
-        "replace": {path: made(to.model, to.args, "replace", path) for path, to in sorted(layer.replacements().items())},
+        "replace": replaced,
         "data": content,
         "train": layer.train.key_fields(),
-        "environment": environment(file.spec.stack.environment),
+        "environment": environment(file.spec.stack.environment, libraries),
     }
 
 
@@ -63,8 +76,8 @@ def key_of(inputs: dict[str, Any]) -> str:
     return digest.of_json(inputs)
 
 
-def code_of(factory: str, root: Path, where: str) -> dict[str, str]:
-    """The source closure of `module:name`: of the project, or of Laminar's own models for `laminar:…`."""
+def code_of(factory: str, root: Path, where: str) -> Reached:
+    """What `module:name` reaches: of the user's own code, or of Laminar's own models for `laminar:…`."""
     module, colon, symbol = factory.partition(":")
     if not colon or not module or not symbol:
         raise LaminarError(
@@ -78,7 +91,7 @@ def code_of(factory: str, root: Path, where: str) -> dict[str, str]:
             raise LaminarError(error.code, f"{where}: {error.message}", hint=error.hint)
         spec = importlib.util.find_spec("laminar.model.builtin")
         assert spec is not None and spec.origin is not None
-        return closure("builtin", symbol, Path(spec.origin).parent)
+        return Reached(closure("builtin", symbol, Path(spec.origin).parent), frozenset())
     file = module_file(module, root)
     if file is None:
         known = [p.stem for p in root.glob("*.py")] + [BUILTIN]
@@ -90,7 +103,7 @@ def code_of(factory: str, root: Path, where: str) -> dict[str, str]:
         )
     names = definitions(module, root)
     if names is not None and symbol not in names and not (file.name == "__init__.py" and module_file(f"{module}.{symbol}", root)):
-        shown = file.relative_to(root).as_posix()
+        shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
         best = nearest(symbol, names)
         raise LaminarError(
             "L201",
@@ -98,12 +111,51 @@ def code_of(factory: str, root: Path, where: str) -> dict[str, str]:
             + (f" ({shown}:{names[best]})" if best and names[best] else ""),
             hint=f"write '{module}:{best}', or define `def {symbol}(…)` in {shown}" if best else f"define `def {symbol}(…)` in {shown}",
         )
-    return closure(module, symbol, root)
+    return reach(module, symbol, root)
 
 
 def normalised(value: Any) -> Any:
     """Arguments as plain JSON, so that equal values give equal keys however they were written."""
     return msgspec.to_builtins(value)
+
+
+def order_of(args: dict[str, Any], *, top: bool) -> list[str]:
+    """The order of keys in the tables of `args`, which a factory sees, as paths; empty where it is that of the alphabet."""
+    paths: list[str] = []
+
+    def walk(value: Any, path: str, counts: bool) -> bool:
+        """Whether there is another order than the alphabet's."""
+        if isinstance(value, list):
+            others = [walk(item, f"{path}[{i}]", True) for i, item in enumerate(value)]
+            return any(others)
+        if not isinstance(value, dict):
+            return False
+        other = counts and list(value) != sorted(value)
+        for key, inner in value.items() if counts else sorted(value.items()):
+            here = f"{path}.{key}" if path else str(key)
+            if counts:
+                paths.append(here)
+            other = walk(inner, here, True) or other
+        return other
+
+    return paths if walk(args, "", top) else []
+
+
+def in_order(value: Any, order: list[str], path: str = "") -> Any:
+    """Arguments that a record has in alphabetical order, in the order that they were written in."""
+    if isinstance(value, list):
+        return [in_order(item, order, f"{path}[{i}]") for i, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    place = {name: number for number, name in enumerate(order)}
+    keys = sorted(value, key=lambda key: place.get(f"{path}.{key}" if path else str(key), -1))
+    return {key: in_order(value[key], order, f"{path}.{key}" if path else str(key)) for key in keys}
+
+
+def sees_order(factory: str, root: Path) -> bool:
+    """May the factory see in which order its arguments are written? Only by `**`."""
+    module, _, symbol = factory.partition(":")
+    return module != BUILTIN and takes_any_keyword(module, symbol, root)
 
 
 @functools.cache
@@ -120,13 +172,16 @@ def _torch_version() -> str:
     return metadata.version("torch")
 
 
-def environment(policy: str) -> dict[str, str]:
-    torch = _torch_version()
+def environment(policy: str, libraries: Iterable[str] = ()) -> dict[str, Any]:
+    """Versions as far as `policy` says: of torch, and of the libraries that the user's own code imports."""
     if policy == "ignore":
         return {}
+    torch, versions = _torch_version(), {name: search_path.version(name) for name in sorted(libraries)}
     if policy == "strict":
-        return {"torch": torch, "python": ".".join(map(str, sys.version_info[:3])), "platform": sys.platform}
-    return {"torch": ".".join(torch.split(".")[:2])}
+        said = {"torch": torch, "python": ".".join(map(str, sys.version_info[:3])), "platform": sys.platform}
+        return {**said, **({"libraries": versions} if versions else {})}
+    versions = {name: text if text == search_path.ABSENT else ".".join(text.split(".")[:2]) for name, text in versions.items()}
+    return {"torch": ".".join(torch.split(".")[:2]), **({"libraries": versions} if versions else {})}
 
 
 def located(error: LaminarError, where: str, what: str) -> LaminarError:

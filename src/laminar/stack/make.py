@@ -7,6 +7,7 @@ How a model was made is kept as `steps`, so that it can be made again.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,14 +17,15 @@ from torch import nn
 
 from laminar.core import digest, project_code
 from laminar.core.errors import LaminarError
+from laminar.core.observe import Looking
+from laminar.core.observe import state as state_at
 from laminar.data.dataset import Dataset
-from laminar.data.opened_files import recording_opened_files
 from laminar.model.build import make_model
 from laminar.model.graph import load_forms, structure_of
 from laminar.model.replace import replace
 from laminar.model.weights import load_state, state, tensors_of
 from laminar.stack.kernels import kernels_from
-from laminar.stack.key import code_of, located, normalised
+from laminar.stack.key import code_of, in_order, located, normalised, order_of
 from laminar.stack.read import StackFile
 from laminar.stack.specs import LayerSpec
 from laminar.store.manifest import Manifest
@@ -37,10 +39,14 @@ class Made:
     model: nn.Module
     steps: list[dict[str, Any]]
     route: Route
+    inherited: int  # of the steps: those of the layer below
     notes: list[str] = field(default_factory=list)
 
 
-def make(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, data: Dataset) -> Made:
+def make(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, data: Dataset, looking: Looking | None = None) -> Made:
+    """`looking` hears what the layer's own factories look at. They run in modules that no earlier layer has left its traces in."""
+    watched = looking or contextlib.nullcontext()
+    project_code.forget(file.root)
     notes: list[str] = []
     known = {"classes": outputs_of(data), "input_shape": list(data.sample_shape)}
     route: Route = "code"
@@ -49,12 +55,11 @@ def make(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, da
     if layer.model is not None:
         step = _step(layer.model, layer.args, known, file, layer.name, "model")
         try:
-            with recording_opened_files() as looked_at:
+            with watched:
                 model = make_model(layer.model, step["args"], file.root, seed=seed, inject=known)
         except LaminarError as error:
             raise located(error, file.where_layer(layer.name, "args" if layer.args else "model"), f"layer {layer.name}") from error
         steps = [step]
-        notes += _unseen(layer.model, looked_at.files, file.root)
         if below is not None:
             taken, of = _take_over(model, store, below)
             if not taken:
@@ -68,22 +73,17 @@ def make(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, da
     else:
         assert below is not None  # read.py refuses a first layer that stands on nothing
         model, route = remake(store, below, file.root)
-        steps = list(below.model["steps"])
+        steps = list(below.model.get("steps", []))
+        project_code.forget(file.root)
     for path, to in layer.replacements().items():
         step = {"replace": path, **_step(to.model, to.args, known, file, layer.name, "replace")}
         try:
-            replace(model, path, to.model, step["args"], file.root, seed=seed, inject=known)
+            with watched:
+                replace(model, path, to.model, step["args"], file.root, seed=seed, inject=known)
         except LaminarError as error:
             raise located(error, file.where_layer(layer.name, "replace", path), f"layer {layer.name}") from error
         steps.append(step)
-    return Made(model, steps, route, notes)
-
-
-def _unseen(factory: str, files: list[str], root: Path) -> list[str]:
-    """A factory may read files of the project, but their content is in no key: worth a word."""
-    own = [Path(f) for f in files if ".laminar" not in Path(f).parts and not project_code.is_code(Path(f))]
-    mine = [path.relative_to(root).as_posix() for path in own if path.is_relative_to(root)]
-    return [f"{factory} reads {', '.join(mine)}, whose content is not part of the key: give it through args"] if mine else []
+    return Made(model, steps, route, len(steps) - len(layer.replacements()) - (layer.model is not None), notes)
 
 
 def outputs_of(data: Dataset) -> int:
@@ -109,7 +109,7 @@ def remake(store: Store, manifest: Manifest, root: Path | None) -> tuple[nn.Modu
 def from_code(store: Store, manifest: Manifest, root: Path | None) -> nn.Module | None:
     """The model of a layer by code of the project that has not changed since; None where there is none."""
     steps: list[dict[str, Any]] = manifest.model.get("steps", [])
-    if root is None or not steps or not all(_same_code(step, root) for step in steps):
+    if root is None or not steps or not isinstance(steps, list) or not all(_same_code(step, root) for step in steps):
         return None
     model = _from_steps(steps, root)
     load_state(model, store.get_tensors(manifest), manifest.aliases)
@@ -135,11 +135,12 @@ def from_graph(store: Store, manifest: Manifest, root: Path | None) -> nn.Module
 def _from_steps(steps: list[dict[str, Any]], root: Path) -> nn.Module:
     model: nn.Module | None = None
     for step in steps:
+        args = in_order(step["args"], step.get("order", []))
         if "replace" in step:
             assert model is not None
-            replace(model, step["replace"], step["factory"], step["args"], root, seed=0, inject=step["known"])
+            replace(model, step["replace"], step["factory"], args, root, seed=0, inject=step["known"])
         else:
-            model = make_model(step["factory"], step["args"], root, seed=0, inject=step["known"])
+            model = make_model(step["factory"], args, root, seed=0, inject=step["known"])
     assert model is not None
     return model
 
@@ -156,11 +157,15 @@ def _take_over(model: nn.Module, store: Store, below: Manifest) -> tuple[int, in
 
 
 def _step(factory: str, args: dict[str, Any], known: dict[str, Any], file: StackFile, name: str, key: str) -> dict[str, Any]:
-    return {"factory": factory, "args": normalised(args), "known": known, "code": code_of(factory, file.root, file.where_layer(name, key))}
+    code, order = code_of(factory, file.root, file.where_layer(name, key)).sources, order_of(args, top=True)
+    return {"factory": factory, "args": normalised(args), **({"order": order} if order else {}), "known": known, "code": code}
 
 
 def _same_code(step: dict[str, Any], root: Path) -> bool:
+    """Is it made by the code of then, which finds what it found then? Steps may come from somebody else, who wrote anything."""
     try:
-        return bool(code_of(step["factory"], root, "") == step["code"])
-    except LaminarError:
+        if code_of(step["factory"], root, "").sources != step["code"]:
+            return False
+        return all(state_at(tag, root.resolve(), digest.of_file) == before for tag, before in step.get("seen", {}).items())
+    except (LaminarError, AttributeError, KeyError, TypeError, ValueError):
         return False

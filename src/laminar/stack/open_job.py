@@ -82,17 +82,16 @@ class PreparedJob:
     spent: dict[str, float] = field(default_factory=dict)  # seconds, on features
 
 
-def prepare_job(
-    file: StackFile,
-    store: Store,
-    layer: LayerSpec,
-    made: Made,
-    data: Dataset,
-    folder: Path,
-    *,
-    emit: Emit = nowhere,
-    clock: Clock = SYSTEM,
-) -> PreparedJob:
+@dataclass(frozen=True)
+class Fitted:
+    """A model that takes the samples, with its frozen part frozen."""
+
+    frozen: Frozen
+    example: torch.Tensor
+
+
+def fit_model(file: StackFile, layer: LayerSpec, made: Made, data: Dataset) -> Fitted:
+    """Prepare the model and run it once; nothing of the run is needed for that."""
     dtype.prepare(made.model, layer.train)
     example = _example(data, 2, layer.train.dtype)
     try:
@@ -103,6 +102,24 @@ def prepare_job(
     except LaminarError as error:
         key = "freeze" if error.code == "L203" else "args" if layer.args else "model" if layer.model else "replace"
         raise located(error, file.where_layer(layer.name, key), f"layer {layer.name}") from error
+    return Fitted(frozen, example)
+
+
+def prepare_job(
+    file: StackFile,
+    store: Store,
+    layer: LayerSpec,
+    made: Made,
+    data: Dataset,
+    folder: Path,
+    *,
+    emit: Emit = nowhere,
+    clock: Clock = SYSTEM,
+    fitted: Fitted | None = None,
+) -> PreparedJob:
+    """`fitted`: what fit_model gave, for who has called it already."""
+    fitted = fitted or fit_model(file, layer, made, data)
+    frozen, example = fitted.frozen, fitted.example
     augment = file.spec.data[layer.data].augment
     start = clock.monotonic()
     kept = prepare_features(made.model, frozen, data, augment, _as_before(layer.train, folder), store, emit)

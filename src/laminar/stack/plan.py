@@ -11,10 +11,12 @@ from typing import Any, Literal
 from laminar.core import digest
 from laminar.core.clock import iso
 from laminar.core.errors import LaminarError
+from laminar.data.remember import Memory
 from laminar.stack import parents
 from laminar.stack.in_words import in_words
 from laminar.stack.key import changes, inputs_of, key_of
 from laminar.stack.read import StackFile, bottom_up, parents_of
+from laminar.stack.seen import SEEN, Seen
 from laminar.stack.specs import LayerSpec
 from laminar.store.manifest import BuildRecord
 from laminar.store.runs import APART, FINISHED
@@ -61,22 +63,43 @@ def plan(file: StackFile, store: Store, *, targets: list[str] | None = None, for
 
 def decide(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, *, forced: bool = False) -> Step:
     """Build or reuse one layer whose parent's id is known."""
-    inputs = inputs_of(file, layer, parent, fingerprint_folder(store))
+    asked = inputs_of(file, layer, parent, fingerprint_folder(store))
+    seen = seen_of(file, store)
+    tried = list(seen.candidates(asked))
+    if not forced and (step := _reused(store, layer, parent, tried)) is not None:
+        return step
+    records = list(store.records())
+    more = list(seen.from_records(asked, records))
+    if not forced and (step := _reused(store, layer, parent, more)) is not None:
+        seen.remember(key_of(asked), step.inputs[SEEN] if step.inputs else ())
+        return step
+    inputs = [*tried, *more][min(1, len(tried) + len(more) - 1)]  # with what is now at the places that were looked at last time
     key = key_of(inputs)
     record = known(store, key)
-    if record is not None and store.complete(record.id) and not forced:
-        return Step(layer, "cached", f"same inputs as the build of {iso(record.created)}", key, inputs, parent, record)
     if forced:
         return Step(layer, "build", "--force", key, inputs, parent, record)
     if record is not None:
         why = f"built before as {digest.short(record.id)}, but the store has lost some of it"
         return Step(layer, "build", why + _resuming(store, key), key, inputs, parent, record)
-    earlier = nearest_build(store.records(), file.spec.stack.name, layer.name, inputs)
+    earlier = nearest_build(records, file.spec.stack.name, layer.name, inputs)
     if earlier is None:
         return Step(layer, "build", "never built" + _resuming(store, key), key, inputs, parent, None)
     differences = changes(earlier.inputs, inputs)
     why = summary(differences, f"data.{layer.data} ({file.spec.data[layer.data].source})")
     return Step(layer, "build", why + _resuming(store, key), key, inputs, parent, earlier, differences)
+
+
+def _reused(store: Store, layer: LayerSpec, parent: str | None, candidates: Iterable[dict[str, Any]]) -> Step | None:
+    for inputs in candidates:
+        key = key_of(inputs)
+        record = known(store, key)
+        if record is not None and store.complete(record.id):
+            return Step(layer, "cached", f"same inputs as the build of {iso(record.created)}", key, inputs, parent, record)
+    return None
+
+
+def seen_of(file: StackFile, store: Store) -> Seen:
+    return Seen(file.root, Memory(fingerprint_folder(store)))
 
 
 def known(store: Store, key: str) -> BuildRecord | None:
@@ -109,13 +132,13 @@ def fingerprint_folder(store: Store) -> Path:
 def run_of(store: Store, key: str, *, again: bool) -> str:
     """The run folder's name for a key: an unfinished run is taken up again; a forced rebuild of a finished one gets a number."""
     name, number = key[:16], 1
-    while again and (store.layout.runs / name / FINISHED).exists():
+    while again and (store.layout.run(name) / FINISHED).exists():
         number += 1
         name = f"{key[:16]}-{number}"
     return name
 
 
 def _resuming(store: Store, key: str) -> str:
-    folder = store.layout.runs / key[:16]
+    folder = store.layout.run(key[:16])
     kept = (folder / "checkpoint.json").exists() or (folder / APART / "chief.json").exists()
     return "; resumes from its checkpoint" if kept and not (folder / FINISHED).exists() else ""

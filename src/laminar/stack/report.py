@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +10,7 @@ from laminar.core.clock import iso
 from laminar.core.errors import LaminarError
 from laminar.core.events import read as read_events
 from laminar.core.figures import number
-from laminar.core.page import page
+from laminar.core.page import page, safe
 from laminar.stack.plan import plan
 from laminar.stack.read import StackFile
 from laminar.stack.show import ancestors, own_bytes
@@ -55,14 +54,14 @@ def write_report(file: StackFile, store: Store, out: Path) -> Path:
 
 def _row(name: str, manifest: Manifest | None, action: str, why: str, store: Store) -> str:
     if manifest is None:
-        return f"<tr><td>{html.escape(name)}</td><td colspan=6 class=mute>not built yet</td></tr>"
+        return f"<tr><td>{safe(name)}</td><td colspan=6 class=mute>not built yet</td></tr>"
     own = own_bytes(store, manifest)
     metrics = "".join(f"<td class=n>{number(manifest.metrics.get(m))}</td>" for m in ("accuracy", "loss"))
     below = ", ".join(a.name for a in ancestors(store, manifest)) or "-"
     return (
-        f"<tr><td>{html.escape(name)}</td><td><code>{digest.short(manifest.id)}</code></td><td>{html.escape(below)}</td>{metrics}"
+        f"<tr><td>{safe(name)}</td><td><code>{digest.short(manifest.id)}</code></td><td>{safe(below)}</td>{metrics}"
         f"<td class=n>{manifest.seconds:.2f} s</td><td class=n>{own / 1000:,.1f} kB</td>"
-        f"<td class=mute>{'up to date' if action == 'cached' else html.escape(why)}</td></tr>"
+        f"<td class=mute>{'up to date' if action == 'cached' else safe(why)}</td></tr>"
     )
 
 
@@ -71,8 +70,8 @@ def _curves(store: Store, manifests: list[Manifest], metric: str) -> Figure | No
 
     figure = Figure()
     for manifest in manifests:
-        path = store.run_folder(manifest.run) / "events.jsonl"
-        epochs = [e for e in read_events(path) if e.get("event") == "epoch"] if path.exists() else []
+        path = store.layout.run(manifest.run) / "events.jsonl" if manifest.run else None  # an imported layer was not trained here
+        epochs = [e for e in read_events(path) if e.get("event") == "epoch"] if path is not None and path.exists() else []
         for split, dash in (("train", "dot"), ("test", "solid")):
             points: list[tuple[int, Any]] = [(e["epoch"] + 1, e[split][metric]) for e in epochs if metric in e.get(split, {})]
             if points:
@@ -89,14 +88,14 @@ def _history(store: Store, stack: str) -> str:
         ((e, n) for n in store.refs.names() if n.startswith(stack + "/") for e in store.refs.log(n)), key=lambda p: -p[0].time
     )[:30]
     return "\n".join(
-        f"<tr><td>{iso(e.time)}</td><td>{html.escape(n)}</td><td><code>{digest.short(e.id)}</code></td><td>{html.escape(e.op)}</td></tr>"
+        f"<tr><td>{iso(e.time)}</td><td>{safe(n)}</td><td><code>{digest.short(e.id)}</code></td><td>{safe(e.op)}</td></tr>"
         for e, n in entries
     )
 
 
 def _page(name: str, rows: str, figures: list[str], history: str) -> str:
     body = (
-        f'<h1>{html.escape(name)}</h1>\n<div class="card table"><table>'
+        f'<h1>{safe(name)}</h1>\n<div class="card table"><table>'
         f"<tr><th>layer</th><th>id</th><th>stands on</th><th class=n>accuracy</th>"
         f"<th class=n>loss</th><th class=n>training</th><th class=n>own tensors</th><th></th></tr>\n{rows}</table></div>\n"
         + "\n".join(f'<div class="card">{figure}</div>' for figure in figures)

@@ -7,6 +7,7 @@ written before the ref moves: what cannot be written moves nothing.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.stack.as_written import without_secrets
+from laminar.stack.key import in_order
 from laminar.stack.read import StackFile, parse
 from laminar.store import records
 from laminar.store.layout import quoted
@@ -199,12 +201,25 @@ def _become(table: Any, wanted: dict[str, Any], where: str, wrote: list[str]) ->
         old = table.get(key)
         if isinstance(old, tomlkit.items.InlineTable | tomlkit.items.Table) and isinstance(value, dict):
             _become(old, value, f"{where}.{key}", wrote)
+            ordered = _ordered_like(_plain(old), value)
+            if key == "args" and json.dumps(ordered) != json.dumps(_plain(old)):  # a factory sees their order
+                wrote.append(f"{where}.args: in the order of {', '.join(value)}")
+                table[key] = _item(ordered)
         elif old is None or value not in (_plain(old), without_secrets(_plain(old))):  # a record has no passwords: those here stay
             wrote.append(f"{where}.{key}: {'(none)' if old is None else without_secrets(_plain(old))} -> {value}")
             fresh = _item(value)
             if old is not None and hasattr(old, "trivia") and hasattr(fresh, "trivia"):
                 fresh.trivia.comment_ws, fresh.trivia.comment = old.trivia.comment_ws, old.trivia.comment
             table[key] = fresh
+
+
+def _ordered_like(values: Any, model: Any) -> Any:
+    """`values`, whose tables have the keys of `model`, in its order."""
+    if isinstance(values, dict) and isinstance(model, dict):
+        return {key: _ordered_like(values[key], model[key]) for key in model if key in values}
+    if isinstance(values, list) and isinstance(model, list):
+        return [_ordered_like(inner, like) for inner, like in zip(values, model, strict=False)]
+    return values
 
 
 def _plain(item: Any) -> Any:
@@ -224,7 +239,11 @@ def _record(store: Store, ref: str, id: str) -> BuildRecord | None:
     """How a layer was written: by this ref if it was, else by whoever built the same layer. What was imported has nothing written."""
     stack, name = ref.split("/", 1)
     found = [r for r in store.records() if r.id == id and r.spec]
-    return max(found, key=lambda r: (r.stack == stack and r.name == name, r.stack == stack, r.created), default=None)
+    record = max(found, key=lambda r: (r.stack == stack and r.name == name, r.stack == stack, r.created), default=None)
+    if record is None or not record.order:
+        return record
+    spec, data = (in_order(table, record.order.get(name, [])) for name, table in (("spec", record.spec), ("data", record.data)))
+    return msgspec.structs.replace(record, spec=spec, data=data)
 
 
 def _target(file: StackFile, store: Store, text: str) -> tuple[str, int, str | None]:

@@ -30,6 +30,8 @@ class LayerSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     from_: str | None = msgspec.field(name="from", default=None)
     freeze: list[str] = []
     replace: dict[str, str | ReplaceSpec] = {}
+    reads: list[str] = []  # files that its code reads where Laminar cannot see it, by pattern
+    env: list[str] = []  # variables, likewise
 
     def replacements(self) -> dict[str, ReplaceSpec]:
         """By path, outer modules before what is inside them, in whatever order they were written."""

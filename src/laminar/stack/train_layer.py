@@ -12,17 +12,21 @@ from laminar.core import atomic
 from laminar.core.clock import Clock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
+from laminar.core.observe import ChangedMeanwhile, Looking
 from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
 from laminar.data.sources.protocol import Progress as DataProgress
+from laminar.model.isolation import undone
 from laminar.stack.as_written import data_as_written, layer_as_written
+from laminar.stack.diagnose import start_of, unseen_notes, why_other
 from laminar.stack.foreign import stands_on_foreign
 from laminar.stack.keep import About, keep
-from laminar.stack.key import located
+from laminar.stack.key import key_of, located, order_of
 from laminar.stack.make import make
-from laminar.stack.open_job import ROUTE, Description, prepare_job
-from laminar.stack.plan import Step, fingerprint_folder
+from laminar.stack.open_job import ROUTE, Description, fit_model, prepare_job
+from laminar.stack.plan import Step, fingerprint_folder, known, run_of, seen_of
 from laminar.stack.read import StackFile
+from laminar.stack.seen import Seen, with_seen, without_seen
 from laminar.store import runs
 from laminar.store.manifest import BuildRecord
 from laminar.store.own import is_own, note_own
@@ -38,6 +42,7 @@ from laminar.train.strategies import Solo, strategy
 @dataclass(frozen=True)
 class Outcome:
     id: str
+    key: str
     metrics: dict[str, float]
     spent: dict[str, float]  # seconds: on features of the frozen part, training, keeping the layer with its graph
     features: str
@@ -49,9 +54,20 @@ Train = Callable[[Job, Description, Emit], Trained]
 
 
 def train_layer(
-    file: StackFile, store: Store, step: Step, *, run: str, ref: str | None, emit: Emit, clock: Clock, how: Train | None = None
+    file: StackFile, store: Store, step: Step, *, again: bool, ref: str | None, emit: Emit, clock: Clock, how: Train | None = None
 ) -> Outcome:
-    """`how`: trains the job; by itself this goes by the strategy of the recipe, on this machine."""
+    """`how`: trains the job; by itself this goes by the strategy of the recipe, on this machine. `again`: although it was built before.
+
+    What its code looks at is part of the key, so the key stands fast when the factories have run and the model has taken a batch; the run
+    is named by it. What only the training looked at is added in the end.
+    """
+    with undone():
+        return _train_layer(file, store, step, again=again, ref=ref, emit=emit, clock=clock, how=how)
+
+
+def _train_layer(
+    file: StackFile, store: Store, step: Step, *, again: bool, ref: str | None, emit: Emit, clock: Clock, how: Train | None
+) -> Outcome:
     layer, spec = step.layer, file.spec.data[step.layer.data]
     assert step.key is not None and step.inputs is not None
     where = file.where_layer(layer.name)
@@ -62,29 +78,46 @@ def train_layer(
             raise LaminarError("L102", "it changed while it was being read", hint="laminar build again when it is at rest")
     except LaminarError as error:
         raise located(error, file.where("data", layer.data, "source"), f"data.{layer.data}") from error
+    looking, asked = Looking(file.root), without_seen(step.inputs)
+    made = make(file, store, layer, step.parent, data, looking)
+    foreign = stands_on_foreign(store, step.parent, made, file.root, data, layer.train.batch)
+    _same_code(step, made.steps)
+    with looking:
+        fitted = fit_model(file, layer, made, data)
+    memory = seen_of(file, store)
+    seen = _settled(looking, memory, {}, layer.name)
+    memory.remember(key_of(asked), seen)
+    key = key_of(with_seen(asked, seen))
+    run = run_of(store, key, again=again)
+    start = start_of(made.model, fitted.example)
     folder = runs.begin(store, run)
     with store.lease(runs=[run]) as lease:
         folder.mkdir(parents=True, exist_ok=True)
-        runs.tell_about(folder, _about(file, step))
-        made = make(file, store, layer, step.parent, data)
-        foreign = stands_on_foreign(store, step.parent, made, file.root, data, layer.train.batch)
-        _same_code(step, made.steps)
-        prepared = prepare_job(file, store, layer, made, data, folder, emit=emit, clock=clock)
+        runs.tell_about(folder, _about(file, step, key))
+        with looking:
+            prepared = prepare_job(file, store, layer, made, data, folder, emit=emit, clock=clock, fitted=fitted)
         job, kept, spent = prepared.job, prepared.kept, dict(prepared.spent)
         atomic.write_text(folder / ROUTE, "always" if isinstance(kept, KeptFeatures) else "never")
         if isinstance(kept, KeptFeatures):
             lease.add(features=kept.fkeys)
         try:
             features = kept.fkeys if isinstance(kept, KeptFeatures) else ()
-            trained = (how or _train)(job, Description(file, store.root, layer.name, step.parent, run, features), emit)
+            with looking:
+                trained = (how or _train)(job, Description(file, store.root, layer.name, step.parent, run, features), emit)
         except LaminarError as error:
             if error.code in CLUSTER:  # no line of the stack file would be another on a cluster that works
                 raise LaminarError(error.code, f"layer {layer.name}: {error.message}", hint=error.hint) from error
             raise located(error, where, f"layer {layer.name}") from error
+        seen = _settled(looking, memory, seen, "")
+        memory.remember(key_of(asked), seen)
+        inputs = with_seen(asked, seen)
+        key, before = key_of(inputs), None
+        for own in made.steps[made.inherited :] if seen else ():
+            own["seen"] = seen
         about = About(
             stack=file.spec.stack.name,
             name=layer.name,
-            key=step.key,
+            key=key,
             run=run,
             parent=step.parent,
             steps=made.steps,
@@ -94,7 +127,7 @@ def train_layer(
             input={"shape": list(data.sample_shape), "dtype": str(data.train.x.dtype), "scale": data.scale},
             where=trained.where,
         )
-        start = clock.monotonic()
+        began = clock.monotonic()
         manifest = keep(
             store,
             made.model,
@@ -105,30 +138,48 @@ def train_layer(
             metrics=trained.metrics,
             seconds=trained.seconds,
             now=clock.now(),
-            notes=[*notes, *made.notes, *trained.notes],
+            notes=[*notes, *made.notes, *trained.notes, *unseen_notes(layer, looking.unseen)],
             earlier=_trusted(store, foreign, step.record.id if step.record else None, store.refs.get(ref) if ref else None, step.parent),
         )
+        before = known(store, key)
+        spec_written, data_written = layer_as_written(file, layer.name), data_as_written(file, layer.data)
         record = BuildRecord(
-            key=step.key,
+            key=key,
             id=manifest.id,
-            inputs=step.inputs,
+            inputs=inputs,
             stack=file.spec.stack.name,
             name=layer.name,
-            spec=layer_as_written(file, layer.name),
-            data=data_as_written(file, layer.data),
+            spec=spec_written,
+            data=data_written,
+            order={name: order for name, table in (("spec", spec_written), ("data", data_written)) if (order := order_of(table, top=True))},
             metrics=trained.metrics,
             seconds=trained.seconds,
             created=manifest.created,
             run=run,
-            provenance=manifest.provenance,
+            provenance=manifest.provenance | {"start": start},
         )
         if not foreign:
             note_own(store, manifest)  # first: a layer that is committed is not built again, and would stay foreign
         store.commit(manifest, record, ref, why="build")
         runs.finish(store, record)
         checkpoint.remove(folder)
-        spent |= {"training": trained.seconds, "keeping": clock.monotonic() - start}
-    return Outcome(manifest.id, trained.metrics, spent, kept.summary(), manifest.notes)
+        spent |= {"training": trained.seconds, "keeping": clock.monotonic() - began}
+    other = [] if before is None or before.id == manifest.id else [why_other(before, record)]
+    return Outcome(manifest.id, key, trained.metrics, spent, kept.summary(), [*manifest.notes, *other])
+
+
+def _settled(looking: Looking, memory: Seen, known: dict[str, str], layer: str) -> dict[str, str]:
+    """What the tags are like. Once a training is done, a file that changed meanwhile is no reason to throw it away: it matches nothing."""
+    for _ in range(1000):
+        try:
+            return looking.settle(memory.digest_of, known)
+        except ChangedMeanwhile as change:
+            if layer:
+                raise LaminarError(
+                    "L202", f"layer {layer}: {change} changed while the layer's code read it", hint="laminar build again when it is at rest"
+                ) from None
+            known = known | dict.fromkeys((f"file:{change}", f"source:{change}"), "changed while it was read")
+    raise AssertionError("more files change than are read")
 
 
 def _trusted(store: Store, foreign: bool, *ids: str | None) -> list[str]:
@@ -136,12 +187,12 @@ def _trusted(store: Store, foreign: bool, *ids: str | None) -> list[str]:
     return [id for id in ids if id and store.has_layer(id) and (foreign or is_own(store, store.layer(id)))]
 
 
-def _about(file: StackFile, step: Step) -> dict[str, Any]:
+def _about(file: StackFile, step: Step, key: str) -> dict[str, Any]:
     """What a run under way is; the record of the build, which says it too, is written when it is done."""
     return {
         "stack": file.spec.stack.name,
         "layer": step.layer.name,
-        "key": step.key,
+        "key": key,
         "parent": step.parent,
         "strategy": strategy(step.layer.train.strategy).kind,
         "spec": layer_as_written(file, step.layer.name),

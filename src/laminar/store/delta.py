@@ -79,13 +79,14 @@ def apply(step: memoryview, tensor: RawTensor) -> None:
         dtype, (count,), (_, end) = head["values"]["dtype"], head["values"]["shape"], head["values"]["data_offsets"]
         values = elements(step[start : start + end], dtype)
         gaps = _unpack(np.frombuffer(step[start + end :], dtype=np.uint8))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadDelta(f"it is not a delta: {error}") from None
     target = elements(tensor.data, tensor.dtype)
     if dtype != tensor.dtype or values.size != count or gaps.size != count:
         raise BadDelta(f"it has {values.size} values of {dtype} and {gaps.size} gaps for a tensor of {tensor.dtype}")
     at = np.cumsum(gaps + 1) - 1
-    if count and (gaps.min() < 0 or at[-1] >= target.size or at[-1] < 0):
+    # gaps so large that their sum overflows would come back into the tensor: every position must lie behind the one before it
+    if count and (gaps.min() < 0 or gaps.max() >= target.size or at[-1] >= target.size or (np.diff(at, prepend=-1) <= 0).any()):
         raise BadDelta(f"it reaches past the {target.size} elements of the tensor")
     target[at] = values
 

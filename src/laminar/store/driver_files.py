@@ -6,16 +6,24 @@ drivers.py makes these out of URLs.
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
+import io
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol, final
 from urllib.parse import quote, unquote
 
 from laminar.core import atomic
+from laminar.core.places import BINARY, NO_WAIT
 
 GOODBYE: Final = 3.0
 """Seconds that a server has to take note of the end of a connection."""
+
+
+NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 
 
 class Driver(Protocol):
@@ -43,9 +51,14 @@ class Driver(Protocol):
         ...
 
 
+class LedOutside(Exception):
+    """A link in a folder leads out of it."""
+
+
 @final
 class Folder:
-    """A folder of this machine, or one that is mounted."""
+    """A folder of this machine, or one that is mounted. Others may write it too: what is no file is not read, and a link that leads out of
+    it is not followed, neither to read nor to write."""
 
     writable = True
     workers = 4
@@ -54,22 +67,44 @@ class Folder:
         self.root = root
 
     def get(self, path: str, target: Path) -> None:
-        with open(self.root / path, "rb") as source, open(target, "wb") as file:
+        with self._opened(path) as source, open(target, "wb") as file:
             _copy(source.fileno(), file.fileno())
 
     def put(self, source: Path, path: str) -> None:
-        with open(source, "rb") as old, atomic.writing(self.root / path) as new:
+        with open(source, "rb") as old, atomic.writing(self.place(path)) as new:
             _copy(old.fileno(), new.fileno())
 
     def read(self, path: str) -> bytes:
-        return (self.root / path).read_bytes()
+        with self._opened(path) as file:
+            return file.read()
 
     def list(self, folder: str) -> dict[str, int | None]:
         try:
-            with os.scandir(self.root / folder) as entries:
+            with os.scandir(self.place(folder)) as entries:
                 return {entry.name: entry.stat().st_size if entry.is_file() else None for entry in entries}
         except (FileNotFoundError, NotADirectoryError):
             return {}
+
+    def digest(self, path: str) -> str:
+        """The sha256 of a file, which is read where it lies."""
+        with self._opened(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def place(self, path: str) -> Path:
+        """Where the path leads, links followed: LedOutside where that is not in the folder."""
+        root = os.path.realpath(self.root)
+        found = os.path.realpath(os.path.join(root, path))
+        if os.path.commonpath((root, found)) != root:
+            raise LedOutside(f"{path} is a link to {found}, outside of {self.root}")
+        return Path(found)
+
+    def _opened(self, path: str) -> io.FileIO:
+        """For reading, and a file: a pipe would be waited for, and a device never ends."""
+        fd = os.open(self.place(path), os.O_RDONLY | BINARY | NO_WAIT | NO_LINK)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise FileNotFoundError(errno.ENOENT, "it is no file", path)
+        return io.FileIO(fd, "rb")
 
     def close(self) -> None:
         pass

@@ -53,7 +53,7 @@ def _delete(store: Store, plan: GcPlan, now: float) -> None:
         atomic.fsync_folder(layout.keys)
         atomic.fsync_folder(layout.layers)
         for digest in plan.objects:
-            layout.object(digest).unlink(missing_ok=True)
+            layout.object_file(digest).unlink(missing_ok=True)
         for path in [layout.features / name for name in plan.features] + [layout.runs / name for name in plan.runs]:
             _remove(path)
         for name in plan.checkpoints:
@@ -84,7 +84,7 @@ def _listing(store: Store, *, remove_dead: bool) -> Listing:
             keys[record.key] = (record.id, record.run)
             done.add(record.run)
     return Listing(
-        objects={name: _item(layout.object(name)) for name in store.objects.names()},
+        objects={name: _item(layout.object_file(name)) for name in store.objects.names()},
         layers=layers,
         keys=keys,
         refs=list(store.refs.every()),

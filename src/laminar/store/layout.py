@@ -1,4 +1,8 @@
-"""Layout: where everything in a store lies. No other file joins paths of the store by hand."""
+"""Layout: where everything in a store lies. No other file joins paths of the store by hand.
+
+A path is made of a digest, of the name of a run, or of a quoted name, and of nothing else: what is none of them is refused here, whoever
+asks. Records are checked as they are read (names.py); this is the second lock on the same door.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from urllib.parse import quote, unquote
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.core.permission import refusal
+from laminar.store.names import LONGEST, is_digest, is_run
 
 FORMAT: Final = 1
 """The next one is 10, and every later one has two digits or more: so one flipped bit in the file `format` never makes another format."""
@@ -76,20 +81,51 @@ class Layout:
         self.remotes = root / "remotes.json"
 
     def object(self, digest: str) -> Path:
+        proved(digest)
         return self.objects / digest[:2] / digest[2:]
 
+    def object_file(self, name: str) -> Path:
+        """As `object`, for a name that a listing of the folder gave: something else than an object may lie there."""
+        return self.objects / name[:2] / name[2:]
+
     def layer(self, id: str) -> Path:
-        return self.layers / f"{id}.json"
+        return self.layers / f"{proved(id)}.json"
 
     def key(self, key: str) -> Path:
-        return self.keys / f"{key}.json"
+        return self.keys / f"{proved(key)}.json"
+
+    def run(self, run: str) -> Path:
+        """The folder of a run."""
+        return self.runs / _plain(run, "run")
+
+    def feature(self, fkey: str) -> Path:
+        """The folder of kept features."""
+        return self.features / _plain(fkey, "set of kept features")
 
     def ref(self, name: str) -> Path:
         """`stack/layer` -> refs/<stack>/<layer>.json; the log lies beside it."""
-        return self.refs.joinpath(*map(quoted, name.split("/"))).with_name(quoted(name.split("/")[-1]) + ".json")
+        parts = name.split("/")
+        if not all(parts):
+            raise LaminarError("L008", f"{name[:LONGEST]!r} is no name for a ref: expected stack/layer", hint="laminar log")
+        return self.refs.joinpath(*map(quoted, parts[:-1]), quoted(parts[-1]) + ".json")
 
     def tag(self, name: str) -> Path:
         return self.tags / f"{quoted(name)}.json"
+
+
+def _plain(name: str, what: str) -> str:
+    if not is_run(name):
+        raise LaminarError("L303", f"{name[:LONGEST]!r} is no name of a {what}", hint="laminar verify --repair")
+    return name
+
+
+def proved(digest: str) -> str:
+    """The digest; L303 for text that is none: no path is made of it."""
+    if not is_digest(digest):
+        raise LaminarError(
+            "L303", f"{digest[:LONGEST]!r} is no sha256: expected 64 hexadecimal digits in lower case", hint="laminar verify --repair"
+        )
+    return digest
 
 
 def open_layout(root: Path, *, create: bool, look: bool = False, damaged: bool = False) -> Layout:

@@ -60,6 +60,12 @@ def holding(path: Path, *, timeout: float | None = None, on_wait: Callable[[], N
                     f"another process holds {path.name} since more than {time.monotonic() - start:.0f} s",
                     hint="wait for the other build or gc to end, then run the same command again",
                 ) from None
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise LaminarError(
+                "L302", f"the lock file {path} is a link, which nobody of us makes", hint=f"look at it, then rm {path}"
+            ) from None
     try:
         yield
     finally:

@@ -1,24 +1,38 @@
-"""Manifests: what a layer is, what it was made from, and how both are named."""
+"""Manifests: what a layer is, what it was made from, and how both are named.
+
+Both kinds of record may come from a stranger. What becomes a path or a name is of a type that admits nothing else (names.py); the tables
+that only people and programs of the same author read (`model`, `provenance`, `inputs`) are any JSON.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta
 
 from laminar.core.digest import of_json
 from laminar.core.errors import LaminarError
 from laminar.store import records
+from laminar.store.names import Digest, Line, Moment, Part, Run
+from laminar.store.raw import SIZES
 
 FORMAT: Final = 1
+LARGEST: Final = 1 << 31
+"""Numbers of one sample: more is a trap for the memory of whoever asks the layer something."""
+
+Dtype = Annotated[str, Meta(pattern=rf"\A(?:{'|'.join(SIZES)})\Z")]
+Shape = Annotated[tuple[Annotated[int, Meta(ge=0, le=1 << 48)], ...], Meta(max_length=64)]
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True):
     """A tensor kept as changes: the whole tensor `base`, then the delta objects `steps`, applied in order (at most 8)."""
 
-    base: str
-    steps: tuple[str, ...]
+    base: Digest
+    steps: Annotated[tuple[Digest, ...], Meta(min_length=1, max_length=64)]
 
     @property
     def object(self) -> str:
@@ -29,9 +43,9 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 class TensorRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tensor by content: `digest` is the sha256 of its whole file, whether that file is kept or only a delta to it."""
 
-    dtype: str
-    shape: tuple[int, ...]
-    digest: str
+    dtype: Dtype
+    shape: Shape
+    digest: Digest
     delta: Delta | None = None
 
     def objects(self) -> tuple[str, ...]:
@@ -42,8 +56,8 @@ class TensorRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Graph(msgspec.Struct, frozen=True, kw_only=True):
     """Objects that hold the exported graph, without weights. `note` says why one is missing."""
 
-    train: str | None = None
-    eval: str | None = None
+    train: Digest | None = None
+    eval: Digest | None = None
     note: str = ""
 
 
@@ -51,23 +65,23 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """A layer. Immutable: the file is named by `id`."""
 
     format: int = FORMAT
-    id: str
-    name: str
-    stack: str
-    parent: str | None
+    id: Digest
+    name: Part
+    stack: Part
+    parent: Digest | None
     tensors: dict[str, TensorRef]  # every tensor of the model, own or inherited
     aliases: dict[str, str]  # tied tensors: name -> name of the one that is kept
     graph: Graph
-    structure: str
+    structure: Line
     model: dict[str, Any]  # how the model is made: provenance, and used when the project's code is at hand
     classes: list[str] | None
-    task: str
+    task: Line
     input: dict[str, Any]
     frozen: list[str]
     metrics: dict[str, float]
-    key: str
-    run: str
-    created: float
+    key: Digest
+    run: Run
+    created: Moment
     seconds: float
     provenance: dict[str, Any]
     notes: list[str] = []
@@ -92,18 +106,19 @@ class BuildRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One build: the inputs whose sha256 is `key`, and the id that came out."""
 
     format: int = FORMAT
-    key: str
-    id: str
+    key: Digest
+    id: Digest
     inputs: dict[str, Any]
-    stack: str
-    name: str
+    stack: Part
+    name: Part
     spec: dict[str, Any]
     data: dict[str, Any] | None
     metrics: dict[str, float]
     seconds: float
-    created: float
-    run: str
+    created: Moment
+    run: Run
     provenance: dict[str, Any]
+    order: dict[str, list[str]] = {}  # of the keys in `spec` and `data` where it is not the alphabet's: records are in that
 
 
 def identity(
@@ -138,22 +153,61 @@ _BUILD: Final = msgspec.json.Decoder(BuildRecord)
 
 
 def decode_manifest(data: bytes, where: object) -> Manifest:
-    """A manifest from a record's bytes: its check, its shape and its id are proved; L303 if one does not hold."""
-    try:
+    """A manifest from a record's bytes: its check and the types of its fields are proved; L303 if one does not hold.
+
+    That the id is the one of the content is for the caller to see (`own_id`): it costs a digest of all.
+    """
+    with _explaining(where):
         manifest = _MANIFEST.decode(records.body(data))
-    except (records.BadRecord, msgspec.DecodeError) as error:
-        raise LaminarError("L303", f"{where} is corrupt: {error}", hint="laminar verify --repair") from None
+        check_input(manifest.input)
     _known(manifest.format, where)
     return manifest
 
 
 def decode_record(data: bytes, where: object) -> BuildRecord:
-    try:
+    with _explaining(where):
         record = _BUILD.decode(records.body(data))
-    except (records.BadRecord, msgspec.DecodeError) as error:
-        raise LaminarError("L303", f"{where} is corrupt: {error}", hint="laminar verify --repair") from None
     _known(record.format, where)
     return record
+
+
+def decode_foreign_manifest(data: bytes, where: object) -> Manifest:
+    """As `decode_manifest`, of bytes that a stranger may have written; that the id is the one of the content is proved too."""
+    with _explaining(where):
+        records.must_be_shallow(data)
+        manifest = decode_manifest(data, where)
+        if manifest.own_id() != manifest.id:
+            raise ValueError(f"it calls itself {manifest.id}, but its content is {manifest.own_id()}")
+    return manifest
+
+
+def decode_foreign_record(data: bytes, where: object) -> BuildRecord:
+    with _explaining(where):
+        records.must_be_shallow(data)
+        return decode_record(data, where)
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """What a layer takes for a sample, as far as it is said; more may be said beside it."""
+
+    shape: Shape
+    dtype: Annotated[str, Meta(pattern=r"\A(?:bool|u?int(?:8|16|32|64)|b?float(?:16|32|64)|complex(?:64|128))\Z")] = "float32"
+
+
+def check_input(given: Mapping[str, Any]) -> None:
+    """ValueError where `input` of a manifest, which stays as it was written because the id is made of it, is not an Input."""
+    if math.prod(msgspec.convert(given, Input).shape) > LARGEST:
+        raise ValueError(f"a sample of more than {LARGEST:,} numbers")
+
+
+@contextlib.contextmanager
+def _explaining(where: object) -> Iterator[None]:
+    """L303 for whatever a decoder throws at bytes that nobody of us wrote."""
+    try:
+        yield
+    except (ValueError, RecursionError) as error:  # BadRecord and msgspec's own are ValueErrors
+        why = "it is nested too deep" if isinstance(error, RecursionError) else error
+        raise LaminarError("L303", f"{where} is corrupt: {why}", hint="laminar verify --repair") from None
 
 
 def _known(format: int, where: object) -> None:

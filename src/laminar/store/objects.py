@@ -23,7 +23,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.permission import refusal
 from laminar.core.places import BINARY
 from laminar.store.index import Index, Signature, signature
-from laminar.store.layout import Layout
+from laminar.store.layout import Layout, proved
 
 GRACE: Final = 3600.0
 """Seconds for which gc leaves a new object alone: longer than from writing tensors to committing their layer."""
@@ -100,7 +100,7 @@ class Objects:
         from laminar.store import mapping  # numpy: not needed to look at refs
 
         try:
-            fd = os.open(f"{self._root}{name[:2]}/{name[2:]}", os.O_RDONLY | BINARY)
+            fd = os.open(self._place(name), os.O_RDONLY | BINARY)
         except FileNotFoundError:
             raise self._missing(name) from None
         except PermissionError as error:
@@ -212,7 +212,7 @@ class Objects:
                     yield folder.name + path.name
 
     def _rename(self, temp: Path, name: str) -> None:
-        target = f"{self._root}{name[:2]}/{name[2:]}"
+        target = self._place(name)
         try:
             os.replace(temp, target)
         except FileNotFoundError:
@@ -222,9 +222,14 @@ class Objects:
 
     def _seen(self, digest: str) -> Signature:
         try:
-            return signature(os.stat(f"{self._root}{digest[:2]}/{digest[2:]}"))
+            return signature(os.stat(self._place(digest)))
         except (FileNotFoundError, NotADirectoryError):
             raise self._missing(digest) from None
+
+    def _place(self, name: str) -> str:
+        """As `path`: of a digest and of nothing else."""
+        proved(name)
+        return f"{self._root}{name[:2]}/{name[2:]}"
 
     def _missing(self, digest: str) -> LaminarError:
         return LaminarError("L304", f"object {digest} is missing from {self._root}", hint="laminar verify --repair, or laminar build")

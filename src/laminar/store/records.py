@@ -7,6 +7,7 @@ checked over the bytes as they lie on disk, so one flipped bit anywhere in the f
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,9 @@ from laminar.core.digest import canonical, of_bytes, of_json
 from laminar.core.errors import LaminarError
 
 _MARK: Final = b'"check":"'
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_SIGN: Final = re.compile(rb"[][{}]")
+DEEPEST: Final = 100
 _TAIL: Final = len(_MARK) + 64 + 2  # the digest, then `"}`
 
 Record = dict[str, Any]
@@ -42,6 +46,15 @@ def body(data: bytes) -> bytes:
     if of_bytes(rest).encode() != tail[len(_MARK) : -2]:
         raise BadRecord("its check does not fit its content")
     return rest
+
+
+def must_be_shallow(data: bytes) -> None:
+    """BadRecord for JSON that is nested deeper than any of ours: a reader that calls itself for every level would run out of stack."""
+    depth = 0
+    for sign in _SIGN.findall(_STRING.sub(b"", data)):
+        depth += 1 if sign in b"[{" else -1
+        if depth > DEEPEST:
+            raise BadRecord(f"it is nested more than {DEEPEST} levels deep")
 
 
 def load(data: bytes) -> Record:

@@ -22,6 +22,7 @@ from laminar.core.nearest import did_you_mean
 from laminar.core.places import BINARY, write_at
 from laminar.store import records, reflog
 from laminar.store.layout import TAGS, Layout, unquoted
+from laminar.store.names import LONGEST, is_ref, is_tag
 from laminar.store.reflog import Entry, State, Undo
 
 Locked = Callable[[str], AbstractContextManager[None]]
@@ -78,8 +79,10 @@ class Refs:
 
     def move(self, name: str, id: str, why: str, *, op: str = "build") -> None:
         """Point the ref at a layer. Nothing happens, and nothing is logged, when it is there already."""
-        if name.count("/") != 1 or name.startswith("/") or name.endswith("/"):
-            raise LaminarError("L008", f"{name!r} is no name for a ref: expected stack/layer", hint="laminar log")
+        if not is_ref(name):
+            raise LaminarError(
+                "L008", f"{name[:80]!r} is no name for a ref: expected stack/layer, {LONGEST} characters each at most", hint="laminar log"
+            )
         self._append(self._layout.ref(name), name, lambda state: None if state.id == id else (op, id, None), why)
 
     def back(self, name: str, steps: int = 1, *, why: str = "rollback", first: First | None = None) -> str:
@@ -133,9 +136,11 @@ class Refs:
 
     def tag(self, name: str, id: str, *, force: bool = False, why: str = "tag") -> None:
         """Name a layer. A tag that names another layer is only moved by `force`."""
-        if not name or "~" in name or "@" in name or "#" in name or name.startswith("/"):
+        if not is_tag(name):
             raise LaminarError(
-                "L008", f"{name!r} is no name for a tag: expected e.g. name:v1, without ~ @ #", hint="laminar tag REF name:v1"
+                "L008",
+                f"{name[:80]!r} is no name for a tag: expected e.g. name:v1, without ~ @ #, {LONGEST} characters at most",
+                hint="laminar tag REF name:v1",
             )
         path = self._layout.tag(name)
 

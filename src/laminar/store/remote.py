@@ -2,7 +2,8 @@
 
 A remote is laid out as a store is. Objects go first, then the manifest and the build record, refs last; what is there already is skipped,
 so a broken transfer is taken up again by the same command. Whatever arrives is hashed, and is kept only if it is what was asked for.
-Pulling runs no code and needs none of the author's.
+Pulling runs no code and needs none of the author's. A remote decides what a layer holds, never where something is written: what it calls
+an id, a key, a digest or a name is refused (L403) unless it is one, and a local ref moves only under the name that was asked for.
 
 A remote ref is written `URL#name`, or `URL#name@sha256:<id>`: then the id decides and the name is for the reader.
 """
@@ -21,7 +22,9 @@ import msgspec
 from laminar.core import digest
 from laminar.core.digest import short
 from laminar.core.errors import LaminarError
-from laminar.store.manifest import BuildRecord, Manifest, decode_manifest, decode_record, encode
+from laminar.store.manifest import BuildRecord, Manifest, decode_foreign_manifest, decode_foreign_record, encode
+from laminar.store.names import LONGEST, is_ref
+from laminar.store.names import is_tag as may_be_tag
 from laminar.store.remote_files import Remote
 from laminar.store.remote_refs import RemoteRef, find, is_remote_ref, is_tag, parse_ref, set_ref, split_pin
 from laminar.store.remotes import Remotes
@@ -185,8 +188,16 @@ def fetch(
 def pull(store: Store, remote: Remote, ref_text: str, *, into: str | None = None, progress: Progress | None = None) -> str:
     """Fetch, then point the local ref of the same name (or `into`) at it. `ref_text`: name, or name@sha256:<id>."""
     name, pin = split_pin(ref_text)
+    for asked in (into, name):
+        if asked and not (may_be_tag(asked) if is_tag(asked) else is_ref(asked)):
+            raise LaminarError(
+                "L008",
+                f"{asked[:80]!r} is no name for a ref or a tag: expected stack/layer, or a word without ~ @ #; {LONGEST} signs at most",
+                hint="laminar pull REMOTE REF --as stack/layer",
+            )
     found = fetch(store, remote, name, pin=pin, progress=progress)
-    target = into or found.name
+    # a pin says which layer; under which name is for the person who typed it to say, not for the one who made the layer
+    target = into or (name if is_ref(name) else found.name)
     if is_tag(target):
         store.refs.tag(target, found.id, force=True, why=f"pull from {remote.shown}")
     else:
@@ -217,7 +228,7 @@ def _manifest(remote: Remote, id: str) -> Manifest:
     if data is None:
         raise LaminarError("L402", f"{remote.shown} has no layer {short(id)}", hint=remote.to_push("REF"))
     try:
-        manifest = decode_manifest(data, f"{remote.shown}/{path}")
+        manifest = decode_foreign_manifest(data, f"{remote.shown}/{path}")
     except LaminarError as error:
         if error.code != "L303":
             raise
@@ -237,7 +248,7 @@ def _record(remote: Remote, manifest: Manifest) -> BuildRecord | None:
     if data is None:
         return None
     try:
-        record = decode_record(data, "keys")
+        record = decode_foreign_record(data, "keys")
     except LaminarError:
         return None
     return record if (record.key, record.id) == (manifest.key, manifest.id) else None
@@ -308,8 +319,8 @@ def _is_whole(store: Store, remote: Remote, name: str) -> bool:
     """Is what the remote has under this name what it says?"""
     if remote.folder is not None:
         try:
-            return digest.of_file(remote.folder / _object(name)) == name
-        except OSError:  # nobody can read it: sending says why, if it matters
+            return remote.digest(_object(name)) == name
+        except LaminarError:  # nobody can read it: sending says why, if it matters
             return False
     with tempfile.TemporaryDirectory(prefix="laminar-", dir=None if store.read_only else store.layout.tmp) as folder:
         temp = Path(folder) / "object"

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.store import drivers
-from laminar.store.driver_files import Driver, Folder
+from laminar.store.driver_files import Driver, Folder, LedOutside
 from laminar.store.drivers import masked
 
 _FOREIGN: Final = frozenset(
@@ -49,6 +49,21 @@ class Remote:
 
     def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
         self.close()
+
+    def digest(self, path: str) -> str:
+        """The sha256 of a file of a folder, which is read where it lies."""
+        assert isinstance(self._driver, Folder)
+        with _explaining(self.url, path, writing=False):
+            return self._driver.digest(path)
+
+    def must_lead_inside(self, *paths: str) -> None:
+        """L404 where one of these paths of a folder leads out of it by a link, or to something that is neither file nor folder."""
+        assert isinstance(self._driver, Folder)
+        for path in paths:
+            with _explaining(self.url, path, writing=True):
+                found = self._driver.place(path)
+                if found.exists() and not (found.is_file() or found.is_dir()):
+                    raise LedOutside(f"{path} is neither a file nor a folder")
 
     @property
     def folder(self) -> Path | None:
@@ -125,6 +140,11 @@ def _explaining(url: str, path: str, *, writing: bool) -> Iterator[None]:
         if writing and error.code == "L302":
             raise LaminarError("L404", f"{shown} cannot be written: {error.message}", hint="ask its owner for write permission") from error
         raise
+    except LedOutside as error:
+        code = "L404" if writing else "L403"
+        raise LaminarError(
+            code, f"{what} is not used: {error}", hint="put the files themselves there instead of the link, or name the folder it leads to"
+        ) from error
     except FileNotFoundError as error:
         if writing:
             why = without_password(str(error), url)

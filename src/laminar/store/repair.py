@@ -20,7 +20,7 @@ from laminar.core.errors import LaminarError
 from laminar.store import locks, records, reflog, runs
 from laminar.store.drivers import masked
 from laminar.store.layout import FORMAT
-from laminar.store.manifest import decode_record
+from laminar.store.manifest import decode_foreign_record
 from laminar.store.refs import log_of
 from laminar.store.remote import Remote, fetch, fetch_object
 from laminar.store.remotes import Remotes
@@ -158,7 +158,7 @@ def _key(store: Store, finding: Finding, remotes: list[Remote]) -> str | None:
     for remote in remotes:
         with contextlib.suppress(LaminarError):
             data = remote.read(f"keys/{finding.name}.json")
-            if data is not None and decode_record(data, path).key == finding.name:
+            if data is not None and decode_foreign_record(data, path).key == finding.name:
                 atomic.write_bytes(path, data, tmp=store.layout.tmp)
                 return f"fetched from {remote.shown}"
     return None

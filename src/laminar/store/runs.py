@@ -45,7 +45,7 @@ def tell_about(folder: Path, about: dict[str, Any]) -> None:
 
 def finish(store: Store, record: BuildRecord) -> None:
     """Say that the run is done and what its files hold. They are on disk before this is."""
-    folder = store.layout.runs / record.run
+    folder = store.layout.run(record.run)
     with atomic.explaining_os_errors(folder):
         files = {path.relative_to(folder).as_posix(): _synced(path) for path in _files(folder)}
     content = {"id": record.id, "key": record.key, "files": files, "record": msgspec.to_builtins(record)}
@@ -82,7 +82,7 @@ def problems(folder: Path, content: dict[str, Any], *, deep: bool) -> Iterator[t
 
 def forget_file(layout: Layout, run: str, path: Path) -> None:
     """The record of a finished run no longer speaks of this file."""
-    folder = layout.runs / run
+    folder = layout.run(run)
     content = records.read(folder / FINISHED) or {"files": {}}
     if content["files"].pop(path.relative_to(folder).as_posix(), None) is not None:
         records.write(folder / FINISHED, content, tmp=layout.tmp)

@@ -17,6 +17,7 @@ from laminar.store import locks, projects
 from laminar.store.index import Signature, signature
 from laminar.store.layout import Layout, open_layout
 from laminar.store.manifest import BuildRecord, Manifest, TensorRef, decode_manifest, decode_record, encode
+from laminar.store.names import is_digest
 from laminar.store.objects import Objects
 from laminar.store.raw import RawTensor
 from laminar.store.refs import Refs
@@ -56,10 +57,10 @@ class Store:
 
     def layers(self) -> list[str]:
         """Every id with a manifest, sorted."""
-        return sorted(path.stem for path in self.layout.layers.glob("*.json"))
+        return sorted(path.stem for path in self.layout.layers.glob("*.json") if is_digest(path.stem))
 
     def has_layer(self, id: str) -> bool:
-        return self.layout.layer(id).exists()
+        return is_digest(id) and self.layout.layer(id).exists()
 
     def layer(self, id: str) -> Manifest:
         """L305 when there is none, L303 when it is damaged."""
@@ -121,7 +122,9 @@ class Store:
                 self.refs.move(ref, manifest.id, why)
 
     def write_layer(self, manifest: Manifest) -> None:
-        atomic.write_bytes(self.layout.layer(manifest.id), encode(manifest), tmp=self.layout.tmp)
+        path, data = self.layout.layer(manifest.id), encode(manifest)
+        decode_manifest(data, path)  # what nobody could read again is not written
+        atomic.write_bytes(path, data, tmp=self.layout.tmp)
 
     # builds
 
@@ -191,18 +194,16 @@ class Store:
     # folders that others fill
 
     def run_folder(self, run: str) -> Path:
-        return self._folder(self.layout.runs / run)
+        return self._folder(self.layout.run(run))
 
     def features_folder(self, fkey: str) -> Path:
         """Where kept features with this key lie. Ask for it on every use: that is how gc knows what was used lately."""
-        folder = self._folder(self.layout.features / fkey)
+        folder = self._folder(self.layout.feature(fkey))
         with suppress(OSError):
             os.utime(folder)
         return folder
 
     def _folder(self, path: Path) -> Path:
-        if path.parent.parent != self.root or path.name in ("", ".", ".."):
-            raise ValueError(f"{path.name!r} is no name for a folder in {path.parent}")
         with atomic.explaining_os_errors(path):
             path.mkdir(parents=True, exist_ok=True)
         return path

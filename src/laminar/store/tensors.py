@@ -89,7 +89,10 @@ def _whole(objects: Objects, ref: TensorRef, digest: str) -> RawTensor:
         raise LaminarError(
             "L303", f"object {objects.path(digest)} does not hold a {ref.dtype}{list(ref.shape)}", hint="laminar verify --repair"
         )
-    return RawTensor.of(ref.dtype, ref.shape, memory[len(head) :])
+    try:
+        return RawTensor.of(ref.dtype, ref.shape, memory[len(head) :])
+    except ValueError as error:
+        raise LaminarError("L303", f"object {objects.path(digest)}: {error}", hint="laminar verify --repair") from None
 
 
 class _Putter:

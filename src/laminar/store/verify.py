@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
 
 from laminar.core import atomic, digest
 from laminar.core.errors import LaminarError
@@ -23,6 +21,7 @@ from laminar.store.findings import Finding, finding, read_or_nothing
 from laminar.store.index import signature
 from laminar.store.layout import TAGS
 from laminar.store.manifest import Manifest, TensorRef, decode_manifest, decode_record
+from laminar.store.names import is_digest
 from laminar.store.refs import log_of
 from laminar.store.runs import finished
 from laminar.store.store import Store
@@ -31,7 +30,6 @@ from laminar.store.verify_kept import kept_findings
 __all__ = ["Finding", "verify"]
 
 Progress = Callable[[int, int], None]
-_DIGEST: Final = re.compile(r"^[0-9a-f]{64}$")
 
 
 def verify(store: Store, *, deep: bool = True, progress: Progress | None = None) -> list[Finding]:
@@ -71,8 +69,8 @@ def _only_known(store: Store, manifests: dict[str, Manifest]) -> set[str]:
 def _layers(store: Store) -> tuple[dict[str, Manifest], list[Finding]]:
     good: dict[str, Manifest] = {}
     findings: list[Finding] = []
-    for id in store.layers():
-        path = store.layout.layer(id)
+    for path in sorted(store.layout.layers.glob("*.json")):
+        id = path.stem
         try:
             manifest = decode_manifest(atomic.read_bytes(path), path)
         except FileNotFoundError:
@@ -93,14 +91,14 @@ def _objects(store: Store, users: dict[str, list[str]], *, deep: bool, progress:
     names = list(store.objects.names())
     for name in sorted(set(users) - set(names)):
         yield finding(store.objects.path(name), "object", "missing", "an object is missing", name=name, layers=tuple(users[name]))
-    sizes = [_size(store.objects.path(name)) for name in names]
+    sizes = [_size(store.layout.object_file(name)) for name in names]
     done, total = 0, sum(sizes)
 
     unreadable: set[str] = set()
 
     def check(name: str) -> str | None:
-        path = store.objects.path(name)
-        if not _DIGEST.match(name):
+        path = store.layout.object_file(name)
+        if not is_digest(name):
             return "its name is not a sha256"
         try:
             seen = signature(os.stat(path))
@@ -127,9 +125,9 @@ def _objects(store: Store, users: dict[str, list[str]], *, deep: bool, progress:
             if progress is not None:
                 progress(done, total)
             if problem is not None:
-                stray = not _DIGEST.match(name)
+                stray = not is_digest(name)
                 yield finding(
-                    store.objects.path(name),
+                    store.layout.object_file(name),
                     "object",
                     "stray" if stray else "unreadable" if name in unreadable else "corrupt",
                     problem,

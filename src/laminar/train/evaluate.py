@@ -70,7 +70,17 @@ def sums(
             error = given.reshape(wanted.shape) - wanted
             off += float(error.abs().sum())
             residual += float(error.square().sum())
+    _a_row_each(first - rows.start, len(range(len(y))[rows]))
     return [lost, hits, off, residual]
+
+
+def _a_row_each(rows: int, samples: int) -> None:
+    if rows != samples:
+        raise LaminarError(
+            "L204",
+            f"the model answers {samples} samples with {rows} rows",
+            hint="its outputs need a row for each sample, whatever the size of the batch",
+        )
 
 
 def sums_of_job(job: Job) -> list[float]:
@@ -98,8 +108,9 @@ def figures(added: Sequence[float], y: NDArray[Any], *, task: str) -> dict[str, 
 
 def predict(module: nn.Module, inputs: Sequence[NDArray[Any]], *, batch: int = BATCH, dtype: str = "float32") -> NDArray[Any]:
     """The model's outputs, one row per sample."""
-    found: NDArray[Any] = torch.cat(list(outputs_of(module, inputs, batch=batch, dtype=dtype))).numpy()
-    return found
+    outputs: NDArray[Any] = torch.cat(list(outputs_of(module, inputs, batch=batch, dtype=dtype))).numpy()
+    _a_row_each(len(outputs), len(inputs[0]))
+    return outputs
 
 
 def outputs_of(module: nn.Module, inputs: Sequence[NDArray[Any]], *, batch: int = BATCH, dtype: str = "float32") -> Iterator[Tensor]:

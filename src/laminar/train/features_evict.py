@@ -41,5 +41,5 @@ def make_room(store: Store, *, own: frozenset[str], wanted: int, budget: int) ->
         needed = frozenset(locks.living(store.layout, remove_dead=False).features)
         gone = choose(kept, spare=own | needed, wanted=wanted, budget=budget)
         for fkey in gone.fkeys:
-            shutil.rmtree(store.layout.features / fkey, ignore_errors=True)
+            shutil.rmtree(store.layout.feature(fkey), ignore_errors=True)
     return gone

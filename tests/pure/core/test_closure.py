@@ -50,12 +50,11 @@ def test_reaches_what_it_uses_and_no_more(root: Path) -> None:
     assert set(found) == {
         "models.py:convnet",
         "models.py:WIDTH",
-        "models.py:nn",
         "nets/act.py:relu",
         "nets/deep.py:f",
         "nets/blocks.py:block",
     }
-    assert set(closure("models", "head", root)) == {"models.py:head", "models.py:nn"}
+    assert set(closure("models", "head", root)) == {"models.py:head"}
 
 
 @pytest.mark.parametrize(

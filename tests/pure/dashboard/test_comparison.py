@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from laminar.dashboard.history import Histories
 from laminar.dashboard.module_changes import modules
 from laminar.dashboard.runs import RunList
 from laminar.stack.diff import diff
+from laminar.store.manifest import encode
 from laminar.store.runs import begin, finish
 from laminar.store.store import Store
 from laminar.testing.remote_contract import sample_layer
@@ -107,10 +109,17 @@ def test_a_run_that_has_made_no_layer_is_compared_by_what_it_has_told(store: Sto
 
 
 def test_a_stranger_s_run_is_no_path(store: Store) -> None:
-    first, second = sample_layer(store, seed=1), sample_layer(store, seed=2, run="../../elsewhere")
+    """A layer that names one is not read, and no history is looked for where it points."""
+    first, second = sample_layer(store, seed=1), sample_layer(store, seed=2)
     (store.root.parent / "elsewhere").mkdir()
     (store.root.parent / "elsewhere" / "events.jsonl").write_text('{"event": "epoch", "epoch": 0, "t": 1.0, "test": {"loss": 1.0}}\n')
-    assert [one.epochs for one in compare(store, [first.id, second.id]).curves] == [[], []]
+    hostile = msgspec.structs.replace(second, run="../../elsewhere")
+    with pytest.raises(LaminarError, match=r"at `\$.run`"):
+        store.write_layer(hostile)
+    store.layout.layer(second.id).write_bytes(encode(hostile))
+    with pytest.raises(LaminarError) as caught:
+        compare(store, [first.id, second.id])
+    assert caught.value.code == "L303"
 
 
 def test_modules_are_taken_as_one_vector(store: Store) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from laminar.core.errors import LaminarError
 from laminar.store import locks
+from laminar.store.manifest import encode
 from laminar.store.resolve import resolve
 from laminar.store.store import Store
 from laminar.testing.remote_contract import sample_layer
@@ -241,13 +242,18 @@ def test_layers_that_are_not_there_or_of_the_future(store: Store) -> None:
 
     layer = sample_layer(store)
     assert code(store.layer, "0" * 64) == "L305"
-    store.write_layer(msgspec.structs.replace(layer, format=2))
+    future = msgspec.structs.replace(layer, format=2)
+    assert code(store.write_layer, future) == "L306"  # nobody here could read it again
+    store.layout.layer(layer.id).write_bytes(encode(future))
     assert code(store.layer, layer.id) == "L306"
 
 
 def test_folders_stay_inside(store: Store) -> None:
     assert store.run_folder("r1").is_dir()
     assert store.features_folder("f1").is_dir()
-    for bad in ("../x", "a/b", "..", ""):
-        with pytest.raises(ValueError):
+    for bad in ("../x", "a/b", "..", "", "/etc", "a\n", "a\0", "x" * 10_000, "ü"):
+        with pytest.raises(LaminarError, match="is no name of a run") as caught:
             store.run_folder(bad)
+        assert caught.value.code == "L303"
+        with pytest.raises(LaminarError, match="kept features"):
+            store.features_folder(bad)

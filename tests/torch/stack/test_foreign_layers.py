@@ -21,6 +21,7 @@ from laminar.core.errors import LaminarError
 from laminar.stack import foreign, foreign_frames, use
 from laminar.stack.files import export_layer, import_layer
 from laminar.stack.foreign import ForeignModel, is_foreign
+from laminar.stack.make import from_code
 from laminar.stack.project import open_project
 from laminar.store.own import is_own
 from tests.conftest import Example, cli
@@ -356,3 +357,13 @@ def test_outputs_that_do_not_fit_the_manifest_are_an_error_and_no_bug(
         with pytest.raises(LaminarError, match="expected 5 for each") as caught:
             attempt()
         assert caught.value.code == "L204"
+
+
+@pytest.mark.parametrize(
+    "steps", [7, "models:head", [7], [{}], [{"factory": 7, "code": {}}], [{"factory": "laminar:mlp", "code": {}, "seen": 7}]]
+)
+def test_steps_that_somebody_else_wrote_are_no_code_of_ours(built: Example, steps: Any) -> None:
+    store = built.store()
+    manifest = store.layer(str(store.refs.get("digits/head")))
+    forged = msgspec.structs.replace(manifest, model={"steps": steps})
+    assert from_code(store, forged, built.root) is None

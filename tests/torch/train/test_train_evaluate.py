@@ -79,3 +79,17 @@ def test_read_only_inputs_and_several_of_them() -> None:
         warnings.simplefilter("error")
         assert (predict(Sum(), [a, b], batch=4) == 2).all()
         assert predict(Sum(), [a, b], dtype="float64").dtype == np.float64
+
+
+def test_a_model_that_answers_with_other_rows_is_refused() -> None:
+    """Its first rows would be held against the targets, and the others forgotten."""
+    x, y = np.zeros((7, 5), dtype=np.float32), np.zeros((7, 2), dtype=np.float32)
+
+    class Fewer(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:4, :2]
+
+    with pytest.raises(LaminarError, match="answers 7 samples with 4 rows"):
+        evaluate(Fewer(), [x], y, task="regression")
+    with pytest.raises(LaminarError, match="answers 7 samples with 4 rows"):
+        predict(Fewer(), [x])

@@ -8,6 +8,7 @@ would make keys that mean nothing, so one that is quick is called twice when it 
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import time
 import traceback
@@ -17,12 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import msgspec
 
 from laminar.core import digest
-from laminar.core.closure import closure_digest, module_file
+from laminar.core.closure import module_file, reach
+from laminar.core.declared import declared
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
+from laminar.core.observe import ChangedMeanwhile, Looking, place, state
 from laminar.core.project_code import import_from
+from laminar.core.search_path import version
 from laminar.data.augment_fit import sides_of
-from laminar.data.opened_files import OpenedFiles, recording_opened_files
 from laminar.data.remember import at_rest
 from laminar.data.sources.protocol import Contents, Opening
 from laminar.data.sources.settings import refuse_image_settings
@@ -41,8 +44,9 @@ class _Ran(msgspec.Struct):
     """One remembered call: for what code and arguments, what it looked at, and what came out."""
 
     question: str
-    seen: dict[str, str]  # path -> what it was like
+    looked: dict[str, str]  # tag -> what it was like (core/observe.py)
     contents: Contents
+    unseen: list[str] = []  # what it did where it cannot be seen
     unproved: str = ""  # why it is not known to return the same each time
 
 
@@ -56,6 +60,7 @@ class PythonSource:
         if not self._module or not self._function:
             raise LaminarError("L109", f"source: '{spec.source}' names no function", hint='source = "python:module:function"')
         self._args, self._root, self._where = dict(spec.args), root, spec.source
+        self._reads, self._env = spec.reads, spec.env
         file = module_file(self._module, root)
         if file is None:
             words = [path.stem for path in root.glob("*.py")]
@@ -80,6 +85,10 @@ class PythonSource:
             ran, opened = fresh
         else:
             opened, ran = self._run(memory, before=self._remembered(memory), hand_over=False)
+        if ran.unseen and not (self._reads or self._env):
+            for what in ran.unseen:
+                said = f"warning: {self._where} {what}: a change of what it learns there would not be seen; name it under reads or env"
+                how.notes.append(f"{said} of the data")
         if ran.unproved:
             how.notes.append(f"{self._where} was called once only ({ran.unproved}): that it returns the same each time is not proved")
         return opened
@@ -88,20 +97,32 @@ class PythonSource:
         return digest.of_json(["python", 1, str(self._root.resolve()), self._module, self._function, self._args])
 
     def _question(self) -> str:
-        return digest.of_json([closure_digest(self._file, self._root), self._function, self._args])
+        said = declared(self._reads, self._env, self._root, _quick)
+        order = json.dumps(self._args)  # the function sees it
+        reached = reach(self._module, None, self._root)
+        versions = {name: version(name) for name in sorted(reached.libraries)}
+        return digest.of_json([reached.sources, versions, self._function, order, said])
 
     def _remembered(self, memory: Memory, young: _Ran | None = None) -> _Ran | None:
         ran = young or memory.read(self._name(), _Ran)
         if ran is None or ran.question != self._question():
             return None
-        return ran if all(_look(path) == was for path, was in ran.seen.items()) else None
+        root = self._root.resolve()
+        return ran if all(state(tag, root, _quick) == was for tag, was in ran.looked.items()) else None
+
+    def forget(self, memory: Memory) -> None:
+        """The next time it is asked for, the function is called, whatever was seen of it. What then comes out otherwise, is told."""
+        before = self._remembered(memory)
+        if before is not None:
+            _FORGOTTEN[self._name()] = before
+            memory.forget(self._name())
 
     def _run(self, memory: Memory, *, before: _Ran | None = None, hand_over: bool = True) -> tuple[Opened, _Ran]:
         from laminar.data.formats.content import opened_digest
 
         at = memory.now_ns()
         question = self._question()
-        with recording_opened_files() as opened_files:
+        with Looking(self._root) as looking:
             start = time.perf_counter()
             opened = self._call()
             seconds = time.perf_counter() - start
@@ -111,11 +132,30 @@ class PythonSource:
                 own_test=opened.test is not None,
                 sides=sides_of(opened.train.x.shape[1:]),
             )
-            if before is not None:
-                self._same(before.contents.digest, contents.digest)
+            if before is not None and before.contents.digest != contents.digest:
+                memory.forget(self._name())
+                self._same(contents.digest, opened_digest(self._call()))
+                raise LaminarError(
+                    "L108",
+                    f"{self._where} returned other data than before, though its code, its arguments and all that it was seen to read are "
+                    "the same: it reads something that Laminar does not see",
+                    hint="laminar build again takes what it returns now; name what it reads under reads or env of the data",
+                )
             unproved = "" if before is not None else self._prove(question, opened, contents.digest, seconds)
-        ran = _Ran(question=question, seen=_seen(opened_files), contents=contents, unproved=unproved)
-        if all(_file_at_rest(path, at) for path in opened_files.files):
+        try:
+            looked = looking.settle(_quick)
+        except ChangedMeanwhile as change:
+            raise LaminarError(
+                "L102", f"{self._where}: {change} changed while it was read", hint="laminar build again when it is at rest"
+            ) from None
+        ran = _Ran(question=question, looked=looked, contents=contents, unseen=looking.unseen, unproved=unproved)
+        forgotten = _FORGOTTEN.pop(self._name(), None)
+        if forgotten is not None and forgotten.question == question and forgotten.contents.digest != contents.digest:
+            unchanged = all(looked.get(tag) == was for tag, was in forgotten.looked.items())
+            if unchanged:
+                ran.unseen = [*ran.unseen, "returned other data than before, though all it was seen to read is the same"]
+        root = self._root.resolve()
+        if all(_file_at_rest(str(place(tag.partition(":")[2], root)), at) for tag in looked if tag.startswith(("file:", "source:"))):
             memory.write(self._name(), ran)
         if hand_over:
             # The next open of the same data takes it over, so that a slow function runs once for key and training.
@@ -208,22 +248,13 @@ class PythonSource:
 
 
 _TAKEN_OVER: dict[str, tuple[_Ran, Opened]] = {}
+_FORGOTTEN: dict[str, _Ran] = {}
 _PROVED: set[str] = set()  # what functions gave twice in this process
 
 
-def _seen(opened: OpenedFiles) -> dict[str, str]:
-    return {path: _look(path) for path in (*opened.files, *opened.folders)}
-
-
-def _look(path: str) -> str:
-    """What a path is like: a file's stat signature, a folder's visible names, or nothing there."""
-    try:
-        if os.path.isdir(path):
-            names = sorted(name for name in os.listdir(path) if name[0] != "." and name != "__pycache__")
-            return digest.of_bytes("\0".join(names).encode("utf-8", "surrogateescape"))
-        return " ".join(map(str, digest.stat_signature(path)))
-    except OSError:
-        return "missing"
+def _quick(path: Path) -> str:
+    """A fact that changes with a file: data functions are called again for it, which is no harm."""
+    return " ".join(map(str, digest.stat_signature(path)))
 
 
 def _file_at_rest(path: str, at: int) -> bool:

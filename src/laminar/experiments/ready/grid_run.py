@@ -176,5 +176,5 @@ def _keep(own: Store, store: Store, key: str) -> dict[str, Any]:
     assert record is not None
     with Remote.at(str(own.root)) as place:  # a store is laid out as a remote is
         fetch(store, place, f"{record.stack}/{record.name}", pin=record.id, remember=False)
-    heard = hear(events_of(own.layout.runs / record.run / EVENTS))
+    heard = hear(events_of(own.layout.run(record.run) / EVENTS))
     return {"layer": record.id, "curve": msgspec.to_builtins(heard.curve), "series": msgspec.to_builtins(heard.series)}

@@ -139,7 +139,7 @@ class _Parts:
 
     def _forget(self, key: str) -> None:
         with self._store.lock(f"features-{key}"):
-            shutil.rmtree(self._store.layout.features / key, ignore_errors=True)
+            shutil.rmtree(self._store.layout.feature(key), ignore_errors=True)
 
     def _together(self) -> Answer:
         """The whole development: as long as its layers together, as good as the last."""

@@ -12,11 +12,14 @@ from msgspec import Meta
 
 PROTOCOL: Final = 4
 LARGEST: Final = 1 << 30  # bytes of an answer, or of what a node has kept back
-Sha = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-NodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
+# Patterns for Python and for the readers of our OpenAPI alike. $ would let a line feed through, and \\Z is known to Python alone.
+_END: Final = "(?![\\s\\S])"
+_OBEYED: Final = "\\x00-\\x1f\\x7f-\\x9f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff"  # by a terminal (core/printable.py)
+Sha = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{_END}")]
+NodeId = Annotated[str, Meta(pattern=f"^[0-9a-f]{{20}}{_END}")]
 NAME: Final = 80  # letters
-Name = Annotated[str, Meta(min_length=1, max_length=NAME, pattern="^[^\\x00-\\x1f\\x7f]+$")]
-Line = Annotated[str, Meta(max_length=200, pattern="^[^\\x00-\\x1f\\x7f]*$")]  # of a stranger, for somebody's terminal
+Name = Annotated[str, Meta(min_length=1, max_length=NAME, pattern=f"^[^{_OBEYED}]+{_END}")]
+Line = Annotated[str, Meta(max_length=200, pattern=f"^[^{_OBEYED}]*{_END}")]  # of a stranger, for somebody's terminal
 Short = Annotated[str, Meta(max_length=200)]
 DIGITS: Final = 18  # of a number that any database takes
 ADMITTED: Final = 50  # nodes that a new token lets in, if nothing else is said
@@ -55,7 +58,7 @@ class Enrol(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     protocol: int
     token: Annotated[str, Meta(max_length=200)]
-    key: Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{43}=$")]
+    key: Annotated[str, Meta(pattern=f"^[A-Za-z0-9+/]{{43}}={_END}")]
     facts: Facts
 
 
@@ -141,7 +144,7 @@ class Received(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of an upload in pieces: so many bytes are here."""
 
     size: Count
-    sha256: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""  # of these, where they were asked for
+    sha256: Annotated[str, Meta(pattern=f"^([0-9a-f]{{64}})?{_END}")] = ""  # of these, where they were asked for
 
 
 class Problem(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):

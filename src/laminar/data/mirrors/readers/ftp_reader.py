@@ -27,7 +27,7 @@ class _Dialled(ftplib.FTP):
 
     def connect(self, host: str = "", port: int = 0, timeout: float = -999, source_address: tuple[str, int] | None = None) -> str:  # noqa: ARG002
         self.host, self.port, self.timeout = host, port, timeout
-        self.sock = dial(host, port, timeout, public=self._only_public)
+        self.sock = dial(host, port, timeout, only_at_public=self._only_public)
         self.af = self.sock.family
         self.file = self.sock.makefile("r", encoding=self.encoding)
         self.welcome: str = self.getresp()

@@ -166,7 +166,7 @@ class HttpReader:
         raise AssertionError
 
     def _dial(self, host: str, port: int) -> socket.socket:
-        return dial(host, port, self._timeouts.connect, public=self._only_public)
+        return dial(host, port, self._timeouts.connect, only_at_public=self._only_public)
 
     def _connect(self, place: tuple[str, str]) -> http.client.HTTPConnection:
         scheme, netloc = place

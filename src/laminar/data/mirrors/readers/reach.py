@@ -92,12 +92,12 @@ def refuse_scheme(url: str) -> None:
         )
 
 
-def dial(host: str, port: int, timeout: float, *, public: bool = False) -> socket.socket:
+def dial(host: str, port: int, timeout: float, *, only_at_public: bool = False) -> socket.socket:
     """A connection to the host. Fault where none of its addresses may be called; OSError where none answers.
 
-    `public`: only at public addresses, also after the end of `only_public`. A reader that was made in it may end later than the fetching.
+    `only_at_public`: at public addresses only, also after the end of `only_public`: readers that were made in it may outlive it.
     """
-    if not (public or _only_public):
+    if not (only_at_public or _only_public):
         return _at_once(socket.create_connection((host, port), timeout))
     addresses = [found[4][0] for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     public = [str(address) for address in dict.fromkeys(addresses) if is_public(str(address))]
