@@ -250,7 +250,11 @@ def _dtype(manifest: Manifest) -> str:
 def _sample(path: Path, manifest: Manifest) -> NDArray[Any]:
     """A file as a batch of samples in the layer's own shape, dtype and scale."""
     shape = tuple(manifest.input["shape"])
-    dtype = np.dtype(manifest.input["dtype"])
+    name = str(manifest.input.get("dtype", "float32"))
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        raise LaminarError("L204", f"layer {manifest.name} takes {name}, which no file has", hint="laminar evaluate on data") from None
     if not path.exists():
         raise LaminarError("L101", f"there is no {path}", hint="name an image or a .npy file")
     if path.suffix == ".npy":

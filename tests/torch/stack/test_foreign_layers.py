@@ -367,3 +367,15 @@ def test_steps_that_somebody_else_wrote_are_no_code_of_ours(built: Example, step
     manifest = store.layer(str(store.refs.get("digits/head")))
     forged = msgspec.structs.replace(manifest, model={"steps": steps})
     assert from_code(store, forged, built.root) is None
+
+
+def test_samples_for_a_layer_whose_dtype_is_odd(built: Example, tmp_path: Path) -> None:
+    import numpy as np
+
+    store = built.store()
+    manifest = store.layer(str(store.refs.get("digits/head")))
+    np.save(tmp_path / "x.npy", batch().numpy())
+    shape = manifest.input["shape"]
+    assert use._sample(tmp_path / "x.npy", msgspec.structs.replace(manifest, input={"shape": shape})).dtype == np.float32
+    with pytest.raises(LaminarError, match="takes bfloat16"):
+        use._sample(tmp_path / "x.npy", msgspec.structs.replace(manifest, input={"shape": shape, "dtype": "bfloat16"}))
