@@ -173,7 +173,7 @@ def test_a_guest_reads_everything_and_is_told_whom_to_ask(of_somebody_else: Exam
     assert "0 built, 2 layers reused" in laminar("build", cwd=root)
     assert files(root / ".laminar") == before
     said = laminar("tag", "head", "v1", cwd=root, check=3)
-    assert f"ask {pwd.getpwuid(SOMEBODY).pw_name}, whose it is, for the right to write" in said
+    assert f"ask {pwd.getpwuid(SOMEBODY).pw_name}, who owns it, for permission to write to" in said
     assert "sudo" not in said and "chown" not in said
     (bad,) = (check for check in json.loads(laminar_json("doctor", cwd=root))["checks"] if check["state"] == "bad")
     assert "sudo" not in bad["fix"] and "LAMINAR_STORE" in bad["fix"]

@@ -1,12 +1,11 @@
 """Lend this machine to a grid: do its tasks at the lowest priority, within what you allow, until Ctrl-C.
 
 The machine runs no code of the server: it gets graphs of tensor operators, numbers, and names of public data. Kernels are named by their
-digests, and only those are used that you have put into the folder of --kernels. The server's key is pinned when the node joins; one with
-another key is not listened to any more. The token that lets it in comes from a file, from the variable LAMINAR_JOIN_TOKEN, or is asked
-for. Without URL the node goes back to the grid that it joined before, with the name and the limits that it had, but for those that are
-given now, and goes on with what it was doing; with URL they begin anew. `laminar grid pause --node` in another window, or the file
-`paused` in its folder, makes it rest within a second. With --at-login the system starts it again whenever you log in, as you have allowed
-it here.
+digests, and only those are used that you have put into the folder of --kernels. The server's key is pinned when the node joins; a server
+with another key is refused from then on. The token comes from a file, from the variable LAMINAR_JOIN_TOKEN, or from a prompt. Without URL
+the node returns to its grid and goes on with its work, with the same name and limits; options given now replace earlier ones. With URL
+it starts again with default settings. `laminar grid pause --node` in another window, or a file `paused` in the node's folder, pauses it
+within a second. With --at-login the system starts it with the same options whenever you log in.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from laminar.core.errors import LaminarError
 def run(
     url: Annotated[str | None, typer.Argument(metavar="URL", help="Of the grid, as `laminar grid serve` prints it.")] = None,
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="With the token that lets the node in; -: the standard input.")
+        Path | None, typer.Option("--token-file", metavar="FILE", help="A file with the node's token; - for standard input.")
     ] = None,
     key: Annotated[
         str | None, typer.Option("--key", help="The server's key, which it must have; without it, the one that it has now.")
     ] = None,
-    cpu: Annotated[str | None, typer.Option("--cpu", metavar="SHARE", help="Of the processors, as 50%; all of them.")] = None,
+    cpu: Annotated[str | None, typer.Option("--cpu", metavar="SHARE", help="Share of the processors, as 50%; default: all.")] = None,
     memory: Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="For tasks, as 4G.")] = None,
     only_idle: Annotated[bool, typer.Option("--only-idle", help="Only while nobody uses the machine.")] = False,
     hours: Annotated[str | None, typer.Option("--hours", metavar="FROM-TO", help="Only then, as 18-8 or 22:30-6:00.")] = None,

@@ -1,7 +1,7 @@
 """Serve a grid: hand out the training of this stack's layers to machines that nobody controls, until Ctrl-C.
 
 Server, database and daemons are one process, and what it knows lies in .laminar/grid: it can be killed at any moment and started again.
-Nodes join with the command and the token that are printed; they need Laminar and nothing of this project. Everything between server and
+It prints the command and the token with which nodes join; they need Laminar, and no file of this project. Everything between server and
 nodes is signed; `--tls` encrypts it too. Start a training with laminar grid train LAYER in another window.
 """
 
@@ -36,7 +36,7 @@ def run(
     ] = None,
     bytes_a_day: Annotated[str | None, typer.Option("--bytes-a-day", metavar="SIZE", help="Of each node, up and down together.")] = None,
     admit: Annotated[
-        int, typer.Option("--admit", metavar="N", min=1, max=1_000_000, help="Nodes that the first token lets in, when it is made.")
+        int, typer.Option("--admit", metavar="N", min=1, max=1_000_000, help="Nodes that the first token admits, set when it is made.")
     ] = 50,
     daemons: Annotated[
         bool, typer.Option("--daemons/--no-daemons", help="Without: they run elsewhere (laminar grid daemon), on the same PostgreSQL.")

@@ -1,7 +1,7 @@
-"""Make a token with which nodes may join; without options, list those there are. --revoke bans everyone who came with one.
+"""Make a token with which nodes may join; without options, list the tokens. --revoke bans all nodes that joined with a token.
 
-A token lets in as many nodes as --uses says, 50 if it says nothing; with --id, so many more of one that there is.
-Nodes that came with a token of somebody's own (--for) count as one owner: none of them checks the work of another.
+A token admits --uses nodes, 50 by default; --id ID --uses N admits N more with an existing token. Nodes that joined with a personal token
+(--for) have one owner, and never check each other's work.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from laminar.core.figures import many
 
 def run(
     owner: Annotated[str | None, typer.Option("--for", metavar="NAME", help="Make one for somebody.")] = None,
-    uses: Annotated[int | None, typer.Option("--uses", min=1, max=1_000_000, help="Nodes that may join with it; 50.")] = None,
-    id: Annotated[int | None, typer.Option("--id", metavar="ID", min=1, help="With --uses: so many more may join with this one.")] = None,
+    uses: Annotated[int | None, typer.Option("--uses", min=1, max=1_000_000, help="Nodes that may join with it; default: 50.")] = None,
+    id: Annotated[int | None, typer.Option("--id", metavar="ID", min=1, help="A token that --uses more nodes may join with.")] = None,
     days: Annotated[float | None, typer.Option("--days", min=0.001, help="After which it lets nobody in.")] = None,
     revoke: Annotated[
-        int | None, typer.Option("--revoke", metavar="ID", min=1, help="Nobody comes with it any more, and who did is banned.")
+        int | None, typer.Option("--revoke", metavar="ID", min=1, help="Nobody can join with it any more, and nodes that did are banned.")
     ] = None,
     on: On = None,
     json: Json = False,
@@ -36,7 +36,7 @@ def run(
         if uses is None or owner is not None or days is not None:
             raise LaminarError("L008", f"--id {id} goes with --uses alone", hint=f"laminar grid token --id {id} --uses 50")
         told = tell(on, f"/v1/admin/tokens/{id}/uses", {"uses": uses})
-        print_json(told) if json else say(f"token {id} lets in {many(uses, 'more node')}")
+        print_json(told) if json else say(f"token {id} admits {many(uses, 'more node')}")
         return
     if owner is not None or uses is not None or days is not None:
         asked = {"name": owner or "", "seconds": None if days is None else days * 86400, **({"uses": uses} if uses is not None else {})}
@@ -45,7 +45,7 @@ def run(
             print_json(told)
             return
         say(told["token"])
-        remark(f"it lets in {many(told['uses'], 'node')}" + ("; --uses N says another number" if uses is None else ""))
+        remark(f"it admits {many(told['uses'], 'node')}" + ("; --uses N sets another number" if uses is None else ""))
         return
     told = ask(on, "/v1/admin/tokens")
     if json:

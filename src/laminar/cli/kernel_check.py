@@ -1,9 +1,9 @@
 """Read a kernel, check it against the rules of the language, and say what can be told of it without running it.
 
 Every access is proved to stay within its array and to meet no other instance, or has a witness (instances that meet, an index that is
-outside), or is checked when the kernel runs. A witness was seen to happen by the emulator before it is told. What the kernel says that it
-assumes (`#pragma laminar assume`) is shown, and taken for granted here: each call is checked for it. A broken rule or a witness ends with
-exit code 2. A file's `kernel_backward` is checked, too.
+outside), or is checked when the kernel runs. The emulator has confirmed each witness that is shown. Assumptions of the kernel
+(`#pragma laminar assume`) are shown and relied on here; each call is checked for them. A broken rule or a witness ends with exit code 2.
+A file's `kernel_backward` is checked, too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Run a kernel with every access counted and watched. Outputs are saved as NAME.npy.
 
 Finds accesses outside of arrays, values that nobody wrote, races between instances, division by zero, and barriers that not all reach:
-any of these ends with exit code 2. --arithmetic also finds what the language gives a meaning to and few want: whole numbers that wrap
-around, shifts by more bits than a number has, and floats too large for the whole number that they become. --stats shows reads and writes
-by memory, by array and by line, and how far the accesses of neighbouring instances are apart. Native code sees the same far faster; it
-compares up to 16 stretches of 32 neighbours, and leaves it to the emulator to tell what was wrong. auto takes the emulator for up to
-100,000 instances.
+any of these ends with exit code 2. --arithmetic also finds arithmetic that is defined but rarely wanted: integers that wrap around,
+shifts by more bits than a number has, and floats too large for their integer type. --stats shows reads and writes by memory, by array and
+by line, and how far the accesses of neighbouring instances are apart. Native code finds the same far faster; it compares up to 16
+stretches of 32 neighbours, and leaves it to the emulator to explain what was wrong. auto uses the emulator for up to 100,000 instances.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def run(
     steps: Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Rounds of loops that an instance may take.")] = 100_000_000,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where outputs go.")] = Path(),
     arithmetic: Annotated[
-        bool, typer.Option("--arithmetic", help="Find numbers that wrap around, shifts that are too wide, and conversions that are cut.")
+        bool, typer.Option("--arithmetic", help="Find integers that wrap around, shifts that are too wide, and conversions that truncate.")
     ] = False,
     engine: Annotated[str, typer.Option("--engine", metavar="NAME", help="emulator, native or auto.")] = "auto",
     json: Json = False,
@@ -58,7 +57,7 @@ def run(
     if engine == "native" and seed is not None:
         raise LaminarError("L008", "--seed: the order of instances is the emulator's to draw", hint="--engine emulator")
     if engine == "native" and arithmetic:
-        raise LaminarError("L008", "--arithmetic: only the emulator looks at each number", hint="--engine emulator")
+        raise LaminarError("L008", "--arithmetic: only the emulator checks each number", hint="--engine emulator")
     if engine == "native" or (engine == "auto" and called.count > MOST_EMULATED and seed is None and not arithmetic):
         from laminar.kernels.circuit.counted_phases import counted
 

@@ -1,11 +1,11 @@
-"""Canonical text: what a definition says, without what cannot change a value.
+"""Canonical text: the text of a definition, without anything that cannot change a value.
 
     prune(tree, …)          in place: docstrings, annotations, `pass`, and prints, logging and asserts that have no effect
     text(statement, names)  the rest as text: imported names by what they stand for, locals by numbers
 
-So a renamed local, `import torch.nn as nn` for `from torch import nn`, or another print is no other text. In doubt a thing stays: an
-annotation where something reads annotations, a call that is not known to be harmless, a local where `locals()` is asked for. What a
-function that runs in forward() asserts must be about shapes and types: a test of values would keep the model from being exported.
+So a renamed local, `import torch.nn as nn` for `from torch import nn`, or another print does not change the text. In case of doubt, code
+stays in the text: an annotation where something reads annotations, a call that is not known to be harmless, a local where `locals()` is
+called. In functions that run in forward(), only asserts about shapes and types are removed, because one about values prevents an export.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Confine: this process gives up what it will not need, before it runs what came from strangers. There is no way back.
+"""Confine: this process irrevocably gives up access that it will not need, before it runs graphs of strangers.
 
-What can be had differs between systems, so `confine` returns what now holds; nothing here raises because a system lacks it.
+The available means differ between systems, so `confine` returns what is now confined. A missing means raises no error.
 
     memory, file size, core files   resource limits (POSIX)
-    files                           Landlock (Linux 5.13): nothing but what is listed can be opened
-    programs, network               a seccomp filter (Linux on x86-64 and ARM64): no exec, no looking into other processes, no sockets
+    files                           Landlock (Linux 5.13): only listed paths can be opened
+    programs, network               a seccomp filter (Linux on x86-64 and ARM64): no exec, no access to other processes, no sockets
 
-It is the second defence. The first is the table of operators (model/graph_operators.py), which holds on every system.
+This is the second defence. The first is the table of operators (model/graph_operators.py), which holds on every system.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls of La
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _ALL_FILES: Final = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}  # by Landlock's version
 
-# Numbers of system calls that a process which only computes does not make.
+# Numbers of system calls that a computing process does not need.
 _DENIED: Final[dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]]] = {
     # machine: (its number for seccomp,
     # programs: execve, execveat, ptrace, process_vm_readv, process_vm_writev, kill, io_uring_setup,
@@ -41,10 +41,10 @@ _ALLOW, _REFUSE, _X32 = 0x7FFF0000, 0x00050000 | 1, 0x40000000  # EPERM
 def confine(
     *, memory: int | None = None, files: Iterable[Path] | None = None, writable: Iterable[Path] = (), network: bool = False
 ) -> set[str]:
-    """Returns which of "memory", "writes", "files", "programs" and "network" are confined now.
+    """Return which of "memory", "writes", "files", "programs" and "network" are confined now.
 
-    `files`: what may be read still, beside the folders of Python and its libraries (None: all files stay as they are). `writable`: folders
-    that may be written, too; without any, no file can be. `network`: it stays.
+    `files` may still be read, beside the folders of Python and its libraries (None: access to files does not change). `writable` folders
+    may be written to; if there are none, no file can be written. `network` keeps network access.
     """
     writable = list(writable)
     held: set[str] = set()
@@ -68,7 +68,7 @@ def confine(
 
 
 def memory_of_machine() -> int | None:
-    """Bytes, where the system tells."""
+    """Bytes of physical memory; None if the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
@@ -76,7 +76,7 @@ def memory_of_machine() -> int | None:
 
 
 def _lowered(resource: Any, memory: int) -> bool:
-    """RLIMIT_DATA counts what can be written and is the process's own; RLIMIT_AS would count what allocators only reserve."""
+    """Limit the process's private writable memory (RLIMIT_DATA). RLIMIT_AS would also count memory that allocators only reserve."""
     try:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         most = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
@@ -90,7 +90,7 @@ _PROC: Final = ("/proc/self", "/proc/stat", "/proc/meminfo", "/proc/cpuinfo")
 
 
 def _of_python() -> list[Path]:
-    """Libraries are loaded when they are first needed, also late."""
+    """Folders of Python and its libraries: they stay readable, because libraries may be loaded late."""
     paths = sysconfig.get_paths()
     own = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     others = [entry for entry in sys.path if entry]

@@ -1,6 +1,6 @@
-"""Declared: what a stack file says that code reads where nobody can see it: `reads = ["weights.bin", "configs/*.json"]`, `env = ["SCALE"]`.
+"""Declared: reads that Laminar cannot observe, listed in the stack file: `reads = ["weights.bin", "configs/*.json"]`, `env = ["SCALE"]`.
 
-A pattern that matches nothing is no mistake, since a file may be there later. One that names a folder means all below it.
+A pattern that matches nothing is not an error, since the file may be created later. A pattern that names a folder means all below it.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "L207": "a graph that will not be loaded",
     "L208": "a file of weights that cannot be read",
     "L209": "a model that cannot be split",
-    "L210": "a foreign graph that broke off",
+    "L210": "a foreign graph that failed",
     # the store
     "L301": "no space left on the disk",
     "L302": "no permission to read or write",

@@ -1,7 +1,7 @@
-"""Native readers: functions of libraries that open files in C, C++ or Rust, where no audit hook hears of it.
+"""Native readers: library functions that open files in C, C++ or Rust, where audit hooks do not notice it.
 
-They are wrapped so that the paths they are given are told. A module is wrapped as soon as it is imported, before anybody else can take a
-function from it; modules that are there already are wrapped in place. What is not in the table is declared by `reads` in the stack file.
+They are wrapped so that their paths are recorded. A module is wrapped as soon as it is imported, before other code can take a function
+from it; modules that are already imported are wrapped in place. Users declare files of other readers with `reads` in the stack file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Observe: what a piece of the user's code looked at while it ran, and what of that could not be seen.
+"""Observe: record what the user's code reads while it runs, and which reads could not be observed.
 
     looking = Looking(root)
     with looking:
@@ -10,9 +10,9 @@ Tags are `file:` (its bytes count), `source:` (Python code that was imported: it
 (is it there, and how large), `env:` (a variable), `layer:` (what a name means in a store, for `laminar.load`). Paths are relative to the
 project where they lie in it, else with `~` or absolute.
 
-How that is heard is in watch.py; the native readers that are known are in native_readers.py. Not seen: what other programs read, and
-libraries that open files in C and are not known. What the system and installed libraries have is not recorded: libraries count by version.
-Variables count where the user's own code asks.
+The hooks are in watch.py, and the known native readers in native_readers.py. Not observed: reads of other programs, and of unknown
+libraries that open files in C. Files of the system and of installed libraries are not recorded: libraries count by version. Variables
+count only if the user's own code reads them.
 """
 
 from __future__ import annotations

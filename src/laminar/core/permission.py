@@ -37,7 +37,7 @@ def _what_is_missing(where: Path) -> tuple[str, str, Path]:
 
 
 def allow(culprit: Path, letter: str) -> str:
-    """The command that gives the right for one's own file or folder. What is somebody else's is theirs: whom to ask."""
+    """The command that grants access to the user's own file or folder; for another user's, whom to ask."""
     place = shlex.quote(str(culprit))
     rights = "rwx" if os.path.isdir(culprit) and letter != "r" else letter
     try:
@@ -47,16 +47,16 @@ def allow(culprit: Path, letter: str) -> str:
         return f"chmod u+{rights} {place}"
     if letter == "w" and _mounted_read_only(culprit):
         return "mount it so that it can be written"
-    return f"chmod u+{rights} {place}" if mine else f"ask {_name(owner)}, whose it is, for the right to {_REACH[letter]} {place}"
+    return f"chmod u+{rights} {place}" if mine else f"ask {_name(owner)}, who owns it, for permission to {_REACH[letter]} {place}"
 
 
-_REACH: Final = {"r": "read", "w": "write", "x": "enter"}
+_REACH: Final = {"r": "read", "w": "write to", "x": "enter"}
 
 
 def _mounted_read_only(path: Path) -> bool:
     try:
         return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    except (OSError, AttributeError):  # a system that does not tell
+    except (OSError, AttributeError):  # the system does not say
         return False
 
 

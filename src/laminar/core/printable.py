@@ -1,7 +1,7 @@
-"""Printable: text of strangers as a terminal may show it.
+"""Printable: make strangers' text safe to show in a terminal.
 
-A terminal obeys control characters: they move the cursor, rename the window, write over what was said before, or hide text. Signs that turn
-the direction of writing make a name look like another one. Both are shown as Python would write them: \\x1b, \\u202e.
+A terminal obeys control characters: they move the cursor, rename the window, overwrite earlier output, or hide text. Characters that
+change the direction of writing make a name look like another one. Both are shown as Python would write them: \\x1b, \\u202e.
 Letters of every script stay as they are, and so do the two joiners that Persian, Indic scripts and emoji need.
 """
 

@@ -1,7 +1,7 @@
-"""Search path: where a project's imports lead: to the user's own code, which is followed, or to a library, which counts by version.
+"""Search path: decide whether an import leads to the user's own code, which is followed, or to a library, which counts by version.
 
-Own are the project's folder, its `src`, what PYTHONPATH and editable installs add, and modules that belong to no distribution. What a
-distribution installed is a library. What Python brings is neither.
+The user's own code is in the project's folder, its `src`, the folders of PYTHONPATH and editable installs, and modules that belong to no
+distribution. Modules that a distribution installed are libraries. Python's standard library is neither.
 """
 
 from __future__ import annotations

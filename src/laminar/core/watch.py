@@ -1,8 +1,8 @@
-"""Watch: the hooks by which this process hears what its code looks at. Whoever listens is a Looking (observe.py).
+"""Watch: the hooks that report what the code in this process reads. A Looking (observe.py) receives the reports.
 
-Audit hooks tell of files opened, folders listed, databases, libraries loaded and programs started; os.stat, os.lstat, os.access and
-os.environ are watched while somebody listens; native readers are wrapped when they are imported. Who asks matters: the nearest caller that
-is not of the standard library is the user's own code, a library, or Laminar.
+Audit hooks report opened files, listed folders, databases, loaded libraries and started programs. os.stat, os.lstat, os.access and
+os.environ are hooked while a Looking is active, and native readers are wrapped when they are imported. The caller matters: each read is
+attributed to the nearest caller outside of the standard library, which is the user's own code, a library, or Laminar.
 """
 
 from __future__ import annotations

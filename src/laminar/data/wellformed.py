@@ -39,7 +39,7 @@ def tidy_samples(given: Any, where: str, room: Room | None = None) -> Array:
 
 
 def _array(given: Any, where: str, what: str) -> Array:
-    """An array of what a source or a user's function gave; L110 where the rows differ in shape or numpy has no such numbers."""
+    """Convert the result of a source or a user's function to an array. Raises L110 for ragged rows, and for types that numpy lacks."""
     try:
         array: Array = np.asanyarray(given)
     except (ValueError, TypeError, RuntimeError) as error:
@@ -61,7 +61,7 @@ _ALLOWED = "bool, whole numbers, float16, float32 or float64, all rows of one sh
 
 
 def _shapes(rows: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """(the first row that is unlike row 0, its shape, the shape of row 0), where rows differ in shape."""
+    """(the first row whose shape differs from that of row 0, its shape, the shape of row 0); None if all shapes are equal."""
     try:
         first = None
         for number, row in enumerate(rows):
@@ -69,7 +69,7 @@ def _shapes(rows: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
             first = shape if first is None else first
             if shape != first:
                 return number, shape, first
-    except (ValueError, TypeError, RuntimeError):  # a row is ragged itself, or not a thing of rows
+    except (ValueError, TypeError, RuntimeError):  # a row is ragged itself, or the value has no rows
         pass
     return None
 
@@ -138,9 +138,9 @@ def named_labels(parts: list[Any], where: str, names: tuple[str, ...] | None = N
 
 
 def refuse_far_labels(parts: list[Array], where: str) -> None:
-    """A label that stands apart from all others is mistyped, and could ask for a billion classes.
+    """Refuse a label far above all others: it is probably mistyped, and could create a billion classes.
 
-    More classes than samples are no mistake: 2,000 texts may use 2,000 words of 30,000. Then labels lie everywhere below the highest.
+    More classes than samples are allowed: 2,000 texts may use 2,000 of 30,000 words. Then labels lie everywhere below the highest.
     """
     samples = sum(len(part) for part in parts)
     labels = np.unique(np.concatenate([part.ravel() for part in parts])) if samples else np.empty(0, np.int64)
@@ -189,13 +189,13 @@ def check_opened(opened: Opened, where: str) -> None:
 
 
 def note_on_bytes(opened: Opened, where: str) -> str:
-    """What to know of bytes that are no pictures, as token ids would be; empty for all others."""
+    """A note for samples of bytes that are not pictures, such as token ids; empty for all others."""
     x = opened.train.x
     if x.dtype != np.uint8 or (x.ndim == 4 and min(x.shape[2:]) > 1):
         return ""
     return (
         f"{where}: samples are bytes (uint8) of shape {x.shape[1:]}, and a model gets bytes divided by 255, as pixels are; "
-        "numbers of another kind (token ids, counts) keep their values in a wider type, such as int32"
+        "store other numbers (token ids, counts) in a wider type, such as int32"
     )
 
 

@@ -13,7 +13,7 @@ GRID = (*NODE, "httptools", "httpx", "sqlalchemy", "starlette", "uvicorn")
 
 
 def need_node() -> None:
-    """What a node needs, and no more: it listens to nobody, and keeps no database."""
+    """Only what a node needs: it runs no server and no database."""
     _need("a node of a grid", NODE, "node")
 
 

@@ -69,8 +69,8 @@ def _failed(model: nn.Module, example: Tensor, path: str, error: Exception) -> L
     if "scalar types: Long, Int" in str(error):
         return LaminarError(
             "L204",
-            f"{samples} are given to a module that looks numbers up: {last_line(error)}{where}",
-            hint="samples reach a model as float32: look up x.long(). uint8 is divided by 255 first, so keep ids in int32",
+            f"{samples} reach a module that needs integer indices: {last_line(error)}{where}",
+            hint="samples reach a model as float32: index with x.long(). uint8 is divided by 255 before, so store ids as int32",
         )
     if isinstance(error, _OF_SHAPES):
         return LaminarError(

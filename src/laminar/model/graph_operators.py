@@ -1,13 +1,13 @@
-"""The operators that a stored graph may call: this table and no other. What is not in it is not called, whoever wrote the graph.
+"""The table of operators that a stored graph may call. No graph can call an operator outside of it.
 
-`relu` stands for relu.default, `add.Tensor|Scalar` for add.Tensor and add.Scalar, `relu_?` for relu and relu_ (in place). An overload is
-listed by itself, because its siblings may do other things: write into an `out` tensor, take a generator, work on lists of Python.
+`relu` stands for relu.default, `add.Tensor|Scalar` for add.Tensor and add.Scalar, `relu_?` for relu and relu_ (in place). Each overload
+is listed separately, because its siblings may behave differently: write into an `out` tensor, take a generator, work on Python lists.
 
-Of every call, whatever the operator, the kinds of its arguments are checked against the operator's schema (PyTorch takes a number for a
-dtype and believes it), and numbers that no size or position can be are refused. RULES hold what an operator does not check for itself,
-though it reads or writes memory by it; each stands here because a call without it crashed, or read behind a tensor.
+For every call, the types of its arguments are checked against the operator's schema (PyTorch accepts a number as a dtype), and numbers
+that cannot be sizes or positions are refused. RULES lists requirements that an operator needs for safe memory access and does not check
+itself. Each rule is there because a call that broke it crashed, or read past the end of a tensor.
 
-Missing on purpose: what touches files (`from_file`, `save`), memory without checks (`set_`, `resize_`, `as_strided_`, packed and
+Missing on purpose: operators for files (`from_file`, `save`), memory without checks (`set_`, `resize_`, `as_strided_`, packed and
 quantized weights, `segment_reduce`, `linalg_lu_solve`), `out=` forms, printing, sparse and nested tensors, other devices' internals.
 tests/nets/graph_operators.py calls every overload with hostile arguments. Kernels are operators of their own (graph_kernels.py).
 """

@@ -1,8 +1,8 @@
-"""Look operators of a stored graph up in its table, and check the arguments of a call: kinds and numbers by the operator's schema, the
+"""Look up the operators of a stored graph, and check the arguments of each call: types and numbers against the operator's schema, and the
 rest by the rules of graph_operators.py.
 
-What does not depend on the run is checked when a graph is read; the rest before each call. A call for which nothing is left to be checked
-costs nothing more.
+Arguments that do not depend on the run are checked when the graph is read, others before each call. A call with nothing left to check has
+no extra cost.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def operator_called(target: str) -> Callable[..., Any]:
 
 
 def ready_to_call(target: str) -> Callable[..., Any]:
-    """The same function, for a graph to call: one that would give memory as it finds it gives zeros."""
+    """The function that a graph calls: an operator that would return uninitialised memory returns zeros."""
     function = operator_called(target)
     fits = _TARGET.fullmatch(target)
     if fits is None or fits[2] not in UNWRITTEN:
@@ -118,7 +118,7 @@ def ready_to_call(target: str) -> Callable[..., Any]:
 
 
 def check_of(target: str, args: Sequence[Any], named: Mapping[str, Any]) -> Check | None:
-    """Check what is known of a call now; what is to be checked before each call, or None. Values of the run are Ref and Attr.
+    """Check the arguments that are known now, and return a check for the others, or None. Values of the run are Ref and Attr.
     Raises L207."""
     function = operator_called(target)
     if not isinstance(function, OpOverload):
@@ -144,7 +144,7 @@ def check_of(target: str, args: Sequence[Any], named: Mapping[str, Any]) -> Chec
 
 
 def _none_check(target: str, needed: Sequence[tuple[str, int | None]]) -> Check:
-    """PyTorch takes None for a tensor, and some operators look into it. Nearly every call is checked for this alone, so it is quick."""
+    """Refuse None, which PyTorch accepts as a tensor and some operators dereference. Most calls need only this check, so it is quick."""
 
     def check(args: Sequence[Any], named: Mapping[str, Any]) -> None:
         for name, place in needed:
@@ -186,7 +186,7 @@ def _complaint(rule: Rule, get: Get) -> str | None:
     try:
         return rule(get)
     except (AttributeError, TypeError, ValueError, IndexError, OverflowError) as error:  # something else where a tensor is needed
-        return f"an argument is none that it takes ({str(error)[:80]})"
+        return f"it cannot take one of its arguments ({str(error)[:80]})"
 
 
 def _refused(target: str, complaint: str) -> LaminarError:
@@ -223,7 +223,7 @@ _KIND: Final = re.compile(r"(Optional\[)?(List\[)?(Optional\[)?(\w+)\]*")
 
 
 class _Kind(NamedTuple):
-    """What an argument may be."""
+    """The values that an argument may have."""
 
     optional: bool
     listed: bool

@@ -1,7 +1,7 @@
-"""Rules: what an operator needs of its arguments and does not check for itself. graph_operators.py says which operator has which.
+"""Rules: requirements on arguments that an operator does not check itself. graph_operators.py lists the rules of each operator.
 
-A rule gets a function that gives an argument by its name in the operator's schema (None for one that is left out), and returns what is
-wrong, or None. Shapes may be symbolic, because models are traced through these rules; contents are looked at in real calls only.
+A rule gets a function that returns an argument by its name in the operator's schema (None for one that is left out). It returns a
+complaint, or None. Shapes may be symbolic, because models are traced through these rules; contents are checked in real calls only.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ def not_empty(name: str) -> Rule:
 
 
 def contiguous(*names: str) -> Rule:
-    """The numbers of each tensor among `names` lie side by side."""
+    """Each tensor among `names` must be contiguous."""
 
     def rule(get: Get) -> str | None:
         for name in names:
             tensor = get(name)
             if tensor is not None and not tensor.is_contiguous():
-                return f"the numbers of {name} do not lie side by side"
+                return f"{name} is not contiguous in memory"
         return None
 
     return rule
@@ -153,7 +153,7 @@ def bags(get: Get) -> str | None:
         return None
     rows, starts, count = indices.tolist(), offsets.tolist(), indices.shape[0]
     if any(not 0 <= row < weight.shape[0] for row in rows):
-        return f"an index is outside of the {weight.shape[0]} rows of weight"
+        return f"an index is out of range for the {weight.shape[0]} rows of weight"
     ends = [*starts[1:], count]
     if (starts and starts[0] != 0) or any(not a <= b <= count for a, b in zip(starts, ends, strict=True)):
         return f"offsets do not divide the {count} indices"

@@ -1,8 +1,8 @@
-"""Isolation: what the code of one layer does to the process is undone before the next layer is made.
+"""Isolation: changes that the code of one layer makes to the process are undone before the next layer is made.
 
-A factory may set torch's default dtype, patch a class, or set a variable. That is in force while its layer is trained; but the next layer
-of the same build must be what it would be in a process of its own. What is put back: settings of torch, random numbers, classes and
-functions of torch, variables, the working folder, `sys.path`, and modules of the user's own that were found by other ways than `import`.
+A factory may set torch's default dtype, patch a class, or set a variable. Such changes stay while its layer is trained, but the next layer
+of the same build must be what it would be in a fresh process. This module restores: settings of torch, random numbers, classes and
+functions of torch, variables, the working folder, `sys.path`, and the user's modules that were loaded by other means than `import`.
 """
 
 from __future__ import annotations

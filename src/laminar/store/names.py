@@ -1,8 +1,8 @@
-"""Names: what a digest, a run, a stack and a tag may look like, as types that msgspec checks while it decodes.
+"""Names: the valid forms of digests, runs, stacks and tags, as types that msgspec checks while it decodes.
 
-Records are written by whoever had the layer before: a digest or a run becomes a path, and a name becomes a ref and a line in a terminal.
-So a value that is not of its kind is refused where it is read, and `Layout` refuses it once more where a path is made of it.
-Patterns end in \\Z, because $ lets a line feed through.
+Records may come from strangers, and their digests and runs become paths, their names refs and lines in a terminal. So an invalid value is
+refused when it is read, and `Layout` refuses it again before it makes a path.
+Patterns end in \\Z, because $ accepts a trailing line feed.
 """
 
 from __future__ import annotations

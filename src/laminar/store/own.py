@@ -1,8 +1,8 @@
-"""Own: the layers whose graph was made in this store, by tracing a model that code of this machine made. All others are foreign.
+"""Own: a layer is this store's own if its graph was traced here, from a model made by code of this machine. All others are foreign.
 
 `own/<id>.json` names the graph objects that were written. Nothing that is pulled, imported or repaired writes such a file, and a layer
-whose manifest names other objects is foreign, whatever its id says. Layers of a store of an earlier version are foreign until they are
-built again, which costs them nothing but a child process (stack/foreign.py).
+whose manifest names other objects is foreign, whatever its id. Layers of earlier versions of the store are foreign until they are built
+again; until then they merely run in a child process (stack/foreign.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from laminar.store.store import Store
 
 
 def note_own(store: Store, manifest: Manifest) -> None:
-    """The manifest is one that this process has just made."""
+    """Record a manifest that this process has just made as the store's own."""
     path = store.layout.own / f"{manifest.id}.json"
     with atomic.explaining_os_errors(path):
         path.parent.mkdir(exist_ok=True)

@@ -76,7 +76,7 @@ class Progress(msgspec.Struct):
         """What a user should know of a run that stopped before its last epoch; empty where it did not."""
         if self.stopped in ("", ALL_DONE) or self.epoch >= recipe.epochs:
             return ""
-        kept = f"kept are the weights of epoch {self.epoch}, with the test loss {number(self.metrics['loss'])}"
+        kept = f"the weights of epoch {self.epoch} were kept, with test loss {number(self.metrics['loss'])}"
         if self.best is not None and self.best_epoch not in (None, self.epoch):
             kept += f"; the lowest was {number(self.best)}, in epoch {self.best_epoch}"
         return f"stopped after epoch {self.epoch} of {recipe.epochs}: {self.stopped}; {kept}"

@@ -135,7 +135,7 @@ def test_a_token_that_is_wrong_or_used_up_or_revoked_lets_nobody_in(grid: tuple[
     client, enrolled = come(once)
     assert enrolled.grid == "test" and come(once)[1] == (
         401,
-        "the token is used up: it has let in its nodes (for more: laminar grid token --id 2 --uses 50)",
+        "the token is used up: it has admitted all its nodes (for more: laminar grid token --id 2 --uses 50)",
     )
     tokens = admin.get("/v1/admin/tokens").json()
     (mine,) = [token["id"] for token in tokens if token["name"] == "ann"]

@@ -97,13 +97,11 @@ def test_a_model_that_mixes_rows_is_refused_or_has_the_number_of_workers_in_its_
     folder = normed_project(tmp_path / "contrast", model="contrast", epochs=1)
     done = laminar(folder, "build", "-q", "--strategy", "sync", "--workers", "2")
     assert done.returncode == 2
-    assert (
-        "error L012" in done.stderr and "the model's own forward (Contrast) gives others for a row when another row changes" in done.stderr
-    )
+    assert "error L012" in done.stderr and "the model's own forward (Contrast) changes its outputs for other rows" in done.stderr
     assert 'mixed_rows = "worker"' in done.stderr
     key = built(folder, "--strategy", "sync:mixed_rows=worker", "--workers", "2")["key"]
     notes = json.loads(laminar(folder, "show", "base", "--json").stdout)["notes"]
-    said = "the rows of a batch depend on each other (the model's own forward (Contrast) gives others for a row"
-    assert any(note.startswith(said) and note.endswith("and each of 2 workers had its own") for note in notes), notes
+    said = "the rows of a batch depend on each other (the model's own forward (Contrast) changes its outputs for other rows"
+    assert any(note.startswith(said) and note.endswith("and each of 2 workers used its own rows only") for note in notes), notes
     planned = json.loads(laminar(folder, "status", "--json", "--strategy", "sync:mixed_rows=worker", "--workers", "3").stdout)
     assert key not in json.dumps(planned)

@@ -330,7 +330,7 @@ def test_batch_norms_are_waited_for_and_paid_for_unless_each_worker_has_its_own(
 
 
 def test_sync_is_not_offered_for_a_model_whose_rows_depend_on_each_other() -> None:
-    known = MadeUp(job_facts={"rows": RowFacts(mixes="'head' (Contrast) gives others for a row when another row changes")})
+    known = MadeUp(job_facts={"rows": RowFacts(mixes="'head' (Contrast) changes its outputs for other rows when one row changes")})
     refused = pricer(known).price(Sync(workers=2), 64)
     assert isinstance(refused, Refused) and "the rows of a batch depend on each other: 'head' (Contrast)" in refused.why
     assert not priced(Sync(workers=2, mixed_rows="worker"), known).same_result

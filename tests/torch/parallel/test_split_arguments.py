@@ -154,7 +154,7 @@ def without_gradients(x: Tensor) -> Tensor:
         (lambda x: torch.stack([part.sum() for part in x.split(4)]).sum() + x, "2 to 4 rows only"),
         (lambda x: torch.ops.aten._unsafe_view(x, [-1, 16]), "workers do not run"),
         (lambda x: x * x.sum().item(), "cannot be split"),
-        (lambda x: x + without_gradients(x), r"\.detach\(\) behind it says the same"),
+        (lambda x: x + without_gradients(x), r"call \.detach\(\) on the result instead"),
     ],
     ids=["pieces of the batch", "unknown operator", "a number of the values", "no_grad"],
 )

@@ -342,7 +342,7 @@ def test_workers_that_go_different_ways_are_told(link: str, tmp_path: Path) -> N
 
     with pytest.raises(LaminarError) as caught:
         together(link, tmp_path, Sometimes, facts=RowFacts(channels=[4, 4]))
-    assert caught.value.code == "L606" and "workers went different ways through the model" in caught.value.message
+    assert caught.value.code == "L606" and "workers took different paths through the model" in caught.value.message
 
 
 # Whatever else mixes rows
@@ -454,8 +454,8 @@ def test_what_only_looks_like_mixing_is_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("of", "said"),
     [
-        (lambda: nn.Sequential(nn.Linear(4, 4), OwnNorm(), nn.Linear(4, CLASSES)), "'1' (OwnNorm) gives others for a row"),
-        (lambda: Sized(), "the model does not take a part of a batch (RuntimeError: shape '[8, 4]' is invalid"),
+        (lambda: nn.Sequential(nn.Linear(4, 4), OwnNorm(), nn.Linear(4, CLASSES)), "'1' (OwnNorm) changes its outputs for other rows"),
+        (lambda: Sized(), "the model does not accept a part of a batch (RuntimeError: shape '[8, 4]' is invalid"),
     ],
 )
 def test_where_rows_depend_on_each_other_is_said(of: Any, said: str, tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_patience(tmp_path: Path) -> None:
     lowest = lost.index(min(lost)) + 1
     (note,) = [note for note in done.notes if note.startswith("stopped")]
     assert note.startswith(
-        f"stopped after epoch {len(lost)} of 60: no lower test loss for 2 epochs; kept are the weights of epoch {len(lost)}"
+        f"stopped after epoch {len(lost)} of 60: no lower test loss for 2 epochs; the weights of epoch {len(lost)} were kept"
     )
     assert note.endswith(f"the lowest was {number(min(lost))}, in epoch {lowest}")
 

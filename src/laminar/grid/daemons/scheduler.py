@@ -26,7 +26,7 @@ from laminar.grid.wire.messages import DIGITS, Ask, Task, Version
 MOST: Final = 64  # tasks that a node may have at once
 SHORTEST: Final = 60.0  # seconds of a lease
 SLACK: Final = 20.0  # times as long as the node should need
-LINE_SLACK: Final = 2.0  # times as long as its line should need for the data
+LINE_SLACK: Final = 2.0  # factor on the time that its connection should need for the data
 SELDOM: Final = 0.05  # share of the time in which a node works, below which it gets no longer a lease
 GROWTH: Final = 4  # times the planned steps of a task, that a fast node gets at most: further away, answers fit together less and less
 CHECKERS: Final = 3  # nodes that are asked, on average, to check an answer
@@ -48,7 +48,7 @@ class Scheduler:
         self.feeder, self._dice, self.bytes_a_day = feeder, dice or random.SystemRandom(), bytes_a_day
         self._secret = self._dice.getrandbits(63)
         self._about: dict[tuple[int, int], Version] = {}  # of versions
-        self._traffic: dict[int, Traffic] = {}  # of the tasks of a run
+        self._traffic: dict[int, Traffic] = {}  # for the tasks of each run
         self._owners: dict[int, int | None] = {}
         self._needs: dict[int, dict[str, str]] = {}  # kernels that the tasks of a run need
         # by owner, and kernels: until when it holds, and how many nodes with these are active, beside the owner's

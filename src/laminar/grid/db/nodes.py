@@ -147,7 +147,7 @@ def seen(tx: Tx, id: str, now: float, *, speed: float, available: float, up: flo
 
 
 def lines_of(tx: Tx, run: int, most: int) -> list[tuple[float, float]]:
-    """Up and down, of the nodes that are at tasks of a run."""
+    """The upload and download rates of nodes that have tasks of a run."""
     query = select(nodes.c.up, nodes.c.down).join(results, results.c.node == nodes.c.id)
     at_work = query.where(literal_column(f"results.{IN_PROGRESS}"), results.c.run == run)
     return [(float(row.up), float(row.down)) for row in tx.execute(at_work.limit(most))]
@@ -272,13 +272,13 @@ def use_token(tx: Tx, secret: str, now: float, *, known: bool) -> tuple[int | No
         return None, "expired"
     if not known and row.uses is not None:
         if row.uses < 1:
-            return None, f"used up: it has let in its nodes (for more: laminar grid token --id {row.id} --uses {ADMITTED})"
+            return None, f"used up: it has admitted all its nodes (for more: laminar grid token --id {row.id} --uses {ADMITTED})"
         tx.execute(update(tokens).where(tokens.c.id == row.id).values(uses=row.uses - 1))
     return int(row.id), ""
 
 
 def admit(tx: Tx, id: int, uses: int) -> bool:
-    """So many nodes more may come with the token. False where there is none that is good."""
+    """Let so many more nodes join with the token. Returns False if there is no valid token."""
     return bool(tx.execute(update(tokens).where(tokens.c.id == id, tokens.c.revoked.is_(False)).values(uses=uses)).rowcount)
 
 

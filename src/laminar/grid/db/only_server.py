@@ -1,10 +1,10 @@
-"""Only server: one server on a database, and no other, whichever folder it was started in.
+"""Only server: a database has one server, whichever folder it was started in.
 
-Two servers would each remember the requests that they have seen (server/gate.py), and not those of the other: a request that went to one
-could be played again on the other. Daemons elsewhere are no servers: nobody sends them requests.
+Each server remembers only the requests that it has seen itself (server/gate.py), so a request to one of two servers could be replayed on
+the other. Daemons on other machines are allowed, because nobody sends them requests.
 
     SQLite        a lock on a file beside the database
-    PostgreSQL    a lock of the session that writes; a session that breaks gives it up, and the next one takes it again
+    PostgreSQL    an advisory lock of the writing session; a session that breaks releases it, and the next one takes it again
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sqlalchemy.engine import Engine
 
 from laminar.core.errors import LaminarError
 
-SERVING: Final = 0x6C616D  # with the schema: the lock of PostgreSQL under which a database is served
+SERVING: Final = 0x6C616D  # with the schema: the key of PostgreSQL's advisory lock
 _TAKE: Final = f"SELECT pg_try_advisory_lock({SERVING}, hashtext(current_schema()))"
 _WHO: Final = f"""SELECT l.pid, coalesce(host(a.client_addr), 'its own machine') FROM pg_locks l JOIN pg_stat_activity a USING (pid)
     WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {SERVING}
@@ -29,25 +29,25 @@ _WHO: Final = f"""SELECT l.pid, coalesce(host(a.client_addr), 'its own machine')
 @final
 class OnlyServer:
     def __init__(self, engine: Engine, on_loss: Callable[[LaminarError], None]) -> None:
-        """`on_loss`: another server has taken the database while this one was cut off."""
+        """`on_loss` is called when another server has taken the database while this one was disconnected."""
         self._on_loss = on_loss
         self._served = False
         self._lock: FileLock | None = None
         name = engine.url.database
         if engine.dialect.name == "sqlite" and name not in (None, "", ":memory:"):
-            path = Path(str(name).removeprefix("file:")).resolve()  # by whatever name it is opened
+            path = Path(str(name).removeprefix("file:")).resolve()  # the same lock for every name of the file
             self._lock = FileLock(path.with_name(path.name + ".serving"), mode=0o600, thread_local=False)
             try:
                 self._lock.acquire(timeout=0)
             except Timeout:
                 raise LaminarError(
                     "L506",
-                    f"the database {path} is served by another process already: two would not know which requests the other has seen",
-                    hint="end that one, or give this one another --database",
+                    f"the database {path} is served by another process already: a request could be replayed from one to the other",
+                    hint="end the other server, or start this one with another --database",
                 ) from None
 
     def on(self, connection: Connection) -> None:
-        """A session has begun, in which all is written from now on. L506 where another server has the database."""
+        """Take the lock in a new session, through which all writes go from now on. Raises L506 if another server has the database."""
         if connection.dialect.name != "postgresql":
             return
         assert connection.connection.driver_connection is not None
@@ -61,8 +61,8 @@ class OnlyServer:
         pid, where = rivals[0] if rivals else ("?", "another machine")
         refusal = LaminarError(
             "L506",
-            f"the database is served by another server already, on {where}: two would not know which requests the other has seen",
-            hint=f"end that one; where its machine is gone, SELECT pg_terminate_backend({pid}) in the database; daemons may be many: "
+            f"the database is served by another server already, on {where}: a request could be replayed from one to the other",
+            hint=f"end the other server; if its machine is gone, run SELECT pg_terminate_backend({pid}) in the database; for more daemons: "
             "laminar grid daemon",
         )
         if self._served:
@@ -70,6 +70,6 @@ class OnlyServer:
         raise refusal
 
     def let_go(self) -> None:
-        """A session of PostgreSQL that has ended has let go of its own."""
+        """Release SQLite's lock; PostgreSQL releases its own when the session ends."""
         if self._lock is not None:
             self._lock.release()

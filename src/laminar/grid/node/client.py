@@ -21,9 +21,9 @@ from laminar.grid.wire.messages import PROTOCOL, Ask, Enrol, Enrolled, Facts, Pr
 
 PIECE: Final = 4 << 20  # bytes of an upload, at most
 SMALLEST: Final = 256 << 10  # and at least
-PIECE_SECONDS: Final = 10.0  # that a piece should take
-QUICK: Final = 2.0  # seconds that an answer may take to be sent together with a request for work, which hides how long it took
-MEASURED: Final = 64 << 10  # bytes by which a line can be measured
+PIECE_SECONDS: Final = 10.0  # seconds that sending a piece should take
+QUICK: Final = 2.0  # an upload expected to take longer is not combined with a request for work, which would hide its duration
+MEASURED: Final = 64 << 10  # smallest transfer whose duration measures the connection
 TIMEOUT: Final = 30.0
 MESSAGE: Final = 16 << 20  # bytes that a reply may have
 FILE: Final = 4 << 30
@@ -58,7 +58,7 @@ class Client:
         self._checker = signing.Checker()
         self._off = 0.0  # seconds that our clock is behind the server's
         self.up = self.down = 0.0  # bytes a second of the line, as measured last; 0: not known
-        self._largest = PIECE  # of a piece, after those that did not come through
+        self._largest = PIECE  # limit for a piece, lowered after failures
         self.after = memoryview(b"")  # what came after the last message: bytes of versions (Packed)
         try:
             self._line = Line(self.url, ca=ca)
@@ -113,7 +113,7 @@ class Client:
             path, timeout = f"/v1/results/{result}?ask={len(text)}", TIMEOUT + asked.wait
             reply = self._send("PUT", path, text, data, timeout=timeout)
             if reply.sending > QUICK + asked.wait:
-                self.up = 0.0  # it is not as fast any more: measure it anew
+                self.up = 0.0  # the connection became slower: measure it again
             return self._read(reply, Verdict)
         there = self._ask("GET", f"/v1/results/{result}", type=Received)
         at = there.size if there.sha256 == hashlib.sha256(data[: there.size]).hexdigest() else 0

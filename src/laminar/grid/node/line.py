@@ -21,8 +21,8 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Final, final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-CHUNK: Final = 256 << 10  # bytes that are given to the system at once
-SLOWEST: Final = 16 << 10  # bytes a second of a line that is waited for
+CHUNK: Final = 256 << 10  # bytes passed to the operating system at a time
+SLOWEST: Final = 16 << 10  # bytes per second of the slowest connection that is supported
 Broken = (OSError, HTTPException)  # what a request may end with
 
 
@@ -126,12 +126,12 @@ class Line:
 
 
 def _held(there: socket.socket, body: Sequence[bytes]) -> int:
-    """Bytes, at most, that the system has taken and not sent yet: the other side cannot answer before."""
+    """The most bytes that the system may have buffered and not sent yet; the server cannot answer before they arrive."""
     return min(there.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), sum(map(len, body)))
 
 
 def _in_chunks(body: Sequence[bytes]) -> Iterator[bytes | memoryview]:
-    """The wait of a socket has an end for all that it is given at once: what is large goes bit by bit, and may take its time."""
+    """Split large parts, because a socket's timeout applies to each send: many small sends may take longer in total."""
     for part in body:
         if len(part) <= CHUNK:
             yield part

@@ -1,6 +1,6 @@
-"""Owner words: what the owner of a node said about it when it joined, as it was said. `grid join` without a URL goes by it again.
+"""Owner words: the name and limits that a node's owner gave to `grid join`. `grid join` without a URL uses them again.
 
-Whatever is said again counts from then on; with the URL all begins anew.
+An option that is given again replaces the stored one; with a URL the node starts again with default settings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE: Final = "limits.json"
 
 
 class OwnerWords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of options of `grid join`; None, or False, where the owner said nothing."""
+    """Options of `grid join`; None or False for those that the owner did not give."""
 
     name: str | None = None
     cpu: str | None = None
@@ -31,7 +31,7 @@ class OwnerWords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def limits(self) -> Limits:
-        """L008 for what cannot be."""
+        """The limits; raises L008 for an invalid one."""
         return read(
             cpu=self.cpu or "100%",
             memory=self.memory,
@@ -42,25 +42,25 @@ class OwnerWords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def over(self, before: OwnerWords) -> OwnerWords:
-        """These, and those from before where nothing is said now."""
+        """These options, completed by earlier ones."""
         return msgspec.structs.replace(before, **{name: value for name, value in msgspec.structs.asdict(self).items() if value})
 
     @property
     def options(self) -> list[str]:
-        """The words of a command line that say the same."""
-        said = {f"--{name.replace('_', '-')}": value for name, value in msgspec.structs.asdict(self).items() if value}
-        return [word for option, value in said.items() for word in ([option] if value is True else [option, str(value)])]
+        """The same options as words of a command line."""
+        options = {f"--{name.replace('_', '-')}": value for name, value in msgspec.structs.asdict(self).items() if value}
+        return [word for option, value in options.items() for word in ([option] if value is True else [option, str(value)])]
 
 
 def remembered(home: Home) -> OwnerWords:
-    """L503 where they cannot be read: the owner's limits are not as if nothing had been said."""
+    """The stored options. Raises L503 if they cannot be read, because running without the owner's limits would be wrong."""
     try:
         return msgspec.json.decode((home.root / FILE).read_bytes(), type=OwnerWords)
     except FileNotFoundError:
         return OwnerWords()
     except (msgspec.DecodeError, OSError) as error:
         raise LaminarError(
-            "L503", f"{home.root / FILE}, with what its owner allows, cannot be read: {error}", hint="delete it, and say the limits again"
+            "L503", f"{home.root / FILE}, with the owner's limits, cannot be read: {error}", hint="delete it, and give the limits again"
         ) from error
 
 

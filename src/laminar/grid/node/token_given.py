@@ -1,6 +1,5 @@
-"""Token given: where a node's token comes from. Never from the command line, which everybody on the machine can read.
-
-A file (`--token-file`; - is the standard input), the variable LAMINAR_JOIN_TOKEN, or whoever sits at the terminal.
+"""Token given: a node reads its token from a file (`--token-file`; - is standard input), from the variable LAMINAR_JOIN_TOKEN, or from a
+prompt at the terminal. It never takes one from the command line, which every user of the machine can read.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from typing import Final
 from laminar.core.errors import LaminarError
 
 VARIABLE: Final = "LAMINAR_JOIN_TOKEN"
-LONGEST: Final = 200  # letters that a token may have
+LONGEST: Final = 200  # characters of a token, at most
 WAYS: Final = f"laminar grid join URL --token-file FILE, or the token in the variable {VARIABLE}"
 
 
 def token_given(file: Path | None) -> str | None:
-    """None where there is none so far. L503 for what is no token. The variable is taken away: who is started from here needs no token."""
+    """The token from the file or the variable, or None. Raises L503 if it is invalid. Removes the variable, so that child processes do not
+    inherit it."""
     named = os.environ.pop(VARIABLE, None)
     if file is not None:
         return _checked(_read(file), f"--token-file {file}")
@@ -27,7 +27,7 @@ def token_given(file: Path | None) -> str | None:
 
 
 def token_asked(url: str) -> str | None:
-    """Of whoever sits at the terminal; None where nobody does."""
+    """The token that the user types; None without a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     try:
@@ -50,5 +50,5 @@ def _read(file: Path) -> str:
 def _checked(text: str, where: str) -> str:
     token = text.strip()
     if not token or len(token) > LONGEST or not token.isprintable() or " " in token:
-        raise LaminarError("L503", f"{where} has no token: expected one word of at most {LONGEST} letters", hint=WAYS)
+        raise LaminarError("L503", f"{where} has no token: expected one word of at most {LONGEST} characters", hint=WAYS)
     return token

@@ -62,7 +62,7 @@ class Options:
     authority: Path | None = None  # that has signed the certificate, where it is the grid's own
     address: str | None = None  # by which nodes reach it, where that is not what it listens on
     bytes_a_day: int | None = None
-    admit: int | None = ADMITTED  # nodes that the first token lets in; None: any number
+    admit: int | None = ADMITTED  # nodes that the first token admits; None: any number
     daemons: bool = True
     connections: int | None = None  # at once; None: as many as there may be open files
 
@@ -153,7 +153,7 @@ class GridServer:
             self._loop.call_soon_threadsafe(self._routes.close)
 
     def _lose(self, refusal: LaminarError) -> None:
-        """Another server has the database by now: this one ends, rather than let requests be played again."""
+        """End this server, because another one has taken the database, and requests could be replayed between them."""
         self._rival = refusal
         self.stop()
 

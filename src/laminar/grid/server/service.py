@@ -31,10 +31,10 @@ from laminar.grid.wire.signing import node_id
 
 REMEMBER: Final = 64  # norms of good answers
 ROOM: Final = 1 << 20  # bytes of an answer beside its packet
-UPLOADING: Final = 120.0  # seconds of a lease from the moment in which an upload has begun, or a piece of it has come
-SLOWEST: Final = 8 << 10  # bytes a second that an upload must have come with, to go on for longer than a lease
-FETCHED: Final = 1 << 20  # bytes that may take a node some time
-ON_THE_WAY: Final = 64 << 10  # bytes a second that they come with, at least
+UPLOADING: Final = 120.0  # seconds of lease after the start of an upload, or after each piece of it
+SLOWEST: Final = 8 << 10  # bytes per second that an upload needs to continue beyond its lease
+FETCHED: Final = 1 << 20  # downloads from this size on extend a lease
+ON_THE_WAY: Final = 64 << 10  # bytes per second, the slowest rate assumed for such a download
 REFRESH: Final = 64  # answers between two looks at them
 
 
@@ -128,7 +128,7 @@ class Service:
         if most is not None and node.bytes_today > 2 * most:  # it gets no tasks after once as many: it may finish what it has
             raise Denied(429, "budget", f"its budget of {most} bytes a day is used up twice over")
         nodes.moved_bytes(tx, id, self._clock(), down=size)
-        if size >= FETCHED:  # it is silent meanwhile
+        if size >= FETCHED:  # the node sends nothing meanwhile
             leases = {}
             for row in tasks.held_by(tx, id):
                 run = runs.get(tx, row.run)
@@ -172,7 +172,7 @@ class Service:
         return Received(size=len(data), sha256=digest.of_bytes(data))
 
     def _uploading(self, run: Run, row: Any, here: int) -> float:
-        """When the lease of a result ends of which so many bytes are here: an upload under way keeps it, as long as it gets on."""
+        """When the lease of a result ends, given its received bytes: an upload keeps its lease as long as it advances."""
         return self._longer(run, row, UPLOADING, here / SLOWEST)
 
     def _longer(self, run: Run, row: Any, seconds: float, more: float = 0.0) -> float:

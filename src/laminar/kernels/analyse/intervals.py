@@ -1,4 +1,4 @@
-"""Least and greatest values, as terms of what is known as a run starts, and what has to hold for them to be true."""
+"""Intervals: the least and greatest value of a number, as terms that are known when a run starts, with the tests that they depend on."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Intervals:
         return Test("<", left, self._term(right))
 
     def of_type(self, one: Interval, type_: Type) -> Interval:
-        """An int that would wrap around is none that is known."""
+        """The interval of an int that may wrap around is unknown."""
         if type_ != "int":
             return one
         return self.need(one, self.at_least(one.low, _INT[0]), self.at_most(one.high, _INT[1]))
@@ -90,7 +90,7 @@ class Intervals:
         return self._pair("*", pairs, pairs, left, right)
 
     def divide(self, left: Interval, right: Interval, *, rest: bool) -> Interval:
-        """Of what is not negative by what is positive."""
+        """The quotient of a non-negative number and a positive one."""
         one, zero = self.terms.number(1), self.terms.number(0)
         least, most = self.terms.of("most", right.low, one), self.terms.of("most", right.high, one)
         if rest:

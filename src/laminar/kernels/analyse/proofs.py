@@ -1,11 +1,11 @@
-"""The proofs of a kernel, as facts: what is proved, in which runs, and why. One prover for whoever asks: `laminar kernel check`, native
-code, which leaves checks away, and the emulator, which looks at each fact as it runs.
+"""The proofs of a kernel, as facts: what is proved, in which runs, and why. One prover serves `laminar kernel check`, native code, which
+omits the checks that are proved unnecessary, and the emulator, which can verify each fact in a run.
 
     proofs = Proofs.of(kernel, Space.of(kernel))
-    proofs.symbols[id(access)].condition      tests that a run has to pass for the access to be within its array
+    proofs.symbols[id(access)].condition      tests that a run must pass so that the access is within its array
 
-There are two ways to prove that an index is within its array. Intervals (ranges.py) are known as a run starts, and cost tests then; sums of
-symbols (prove.py) relate an index to others and to sizes, and what they prove holds in all runs that keep to granted.py.
+There are two ways to prove that an index is within its array. Intervals (ranges.py) are known when a run starts, and need tests at
+that time. Sums of symbols (prove.py) relate an index to others and to sizes; their proofs hold in all runs that meet granted.py.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Fact:
 
     @property
     def asked(self) -> list[str]:
-        """What a run has to be like, for people: but for numbers that are too large for their type."""
+        """The conditions on a run, for users; leaves out tests for numbers that are too large for their type."""
         plain = sorted((test for test in ordered(self.condition) if test.right is not None), key=lambda test: test.left.known is None)
         return [str(test) for test in plain if not {test.left.known, (test.right or test.left).known} & _LARGEST]
 
@@ -63,14 +63,14 @@ class Proofs:
 
     @staticmethod
     def of(kernel: Kernel, space: Space, facts: Facts | None = None) -> Proofs:
-        """Of runs with any number of instances. `facts`: of the kernel, where they are known already."""
+        """Prove for any number of instances. `facts`: the kernel's, if they are known already."""
         ranges = Ranges.of(space)
         known = [_of_access(one) for one in ranges.within.values() if one] + [_of_loop(one) for one in ranges.ends.values() if one]
         return Proofs(kernel, {id(one.of): one for one in known}, ranges.fits, ranges.known.terms, facts)
 
     @cached_property
     def symbols(self) -> Mapping[int, Fact]:
-        """Computed for who asks: that takes longer."""
+        """Computed on demand, because it takes longer."""
         return symbolic(self._facts or Facts.of(self.kernel), self._terms)
 
     @property
@@ -118,7 +118,7 @@ def symbolic(facts: Facts, terms: Terms | None = None) -> dict[int, Fact]:
 
 
 def open_ends(facts: Facts, node: Access, dimension: int) -> tuple[bool, bool] | None:
-    """(below, beyond): what of a dimension is not proved; None if nothing is left."""
+    """(below, beyond): which bounds of a dimension are not proved; None if both are."""
     size = facts.shapes[node.object][dimension]
     sites = facts.accesses(node)
     below = not all(facts.holds(one.index[dimension], one.known) for one in sites)
@@ -138,7 +138,7 @@ def _granted(facts: Facts, terms: Terms) -> frozenset[Test] | None:
 
 
 def _term(form: Form, terms: Terms, tests: list[Test]) -> Term | None:
-    """The value of a form of parameters; with tests that nothing in it wraps around."""
+    """The value of a linear form of parameters, with tests that nothing in it wraps around."""
     total = terms.number(0)
     for symbols, factor in form.terms.items():
         product = terms.number(factor)

@@ -1,7 +1,7 @@
-"""One walk through a kernel in which each variable has an interval: the least and the greatest that each index can be, as a run starts.
+"""Ranges: one walk through a kernel finds an interval for each variable, and so the least and greatest value of each index.
 
-This is abstract interpretation (Cousot and Cousot, 1977): conditions narrow intervals, ways that meet widen them. What comes out are facts:
-accesses that are within their arrays and loops that end, in runs in which some tests hold.
+This is abstract interpretation (Cousot and Cousot, 1977): conditions narrow intervals, and merging paths widen them. The results are facts:
+accesses that are within their arrays, and loops that end, in runs that pass some tests.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Within:
 
 @dataclass(frozen=True)
 class Ends:
-    """The loop ends in runs in which all of `tests` hold: its counter, which is this, does not wrap around."""
+    """The loop ends in runs that pass all of `tests`, because its `counter` does not wrap around."""
 
     loop: Loop
     counter: Interval
@@ -155,7 +155,7 @@ class Ranges:
         return Ends(loop, made, frozenset(test for test in tests if not test.known))
 
     def _either_end(self, one: Ends, other: Ends) -> Ends:
-        """Of a loop that stands in two places."""
+        """Combine the facts of a loop that occurs in two places."""
         return one if one is other else Ends(one.loop, self.known.sums.hull(one.counter, other.counter), one.tests | other.tests)
 
     # expressions
@@ -198,7 +198,7 @@ class Ranges:
         return Within(node, tuple(index), frozenset(test for test in tests if not test.known), guards)
 
     def _either(self, one: Within, other: Within) -> Within:
-        """Of an access that stands in two places."""
+        """Combine the facts of an access that occurs in two places."""
         if one is other:
             return one
         index = tuple(self.known.sums.hull(first, second) for first, second in zip(one.index, other.index, strict=True))

@@ -1,4 +1,4 @@
-"""A witness is looked at by the emulator before it is told: it runs the kernel with the sizes that the witness names."""
+"""Replay: the emulator runs the kernel with the sizes of a witness, to confirm the witness before it is reported."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LARGEST: Final = 1 << 16  # elements of all arrays
 
 @dataclass
 class Replay:
-    """Findings of runs, by their sizes."""
+    """The findings of emulated runs, kept by sizes."""
 
     kernel: Kernel
     _whole: dict[tuple[object, ...], tuple[Finding, ...] | None] = field(default_factory=dict)
 
     def outside(self, small: Small, at: At) -> tuple[int, tuple[int, ...]] | None:
-        """An instance that goes beyond an array at this place, and its index."""
+        """An instance whose access at this place is out of bounds, and its index."""
         found = (one for one in self._findings(small) or () if one.kind == "out-of-bounds" and one.at == at)
         return next(((one.instances[0], one.index) for one in found), None)
 
@@ -40,7 +40,7 @@ class Replay:
         return self._findings(small) is None
 
     def meet(self, small: Small, one: At, other: At) -> tuple[int, int] | None:
-        """Two instances that use one element at these places, with no barrier between."""
+        """Two instances that use one element at these places without a barrier in between."""
         alone = (finding for seed in ORDERS for finding in self._run(small, seed, {one, other}) or ())  # nobody else hides them
         found = (finding for finding in chain(self._findings(small) or (), alone) if _is_race(finding, {one, other}))
         return next(((finding.instances[0], finding.instances[1]) for finding in found), None)

@@ -1,7 +1,7 @@
-"""Numbers that are known as a run starts, and tests of them: what bounds of indices are made of, as data.
+"""Terms: numbers that are known when a run starts, and tests on them, as data. Bounds of indices consist of them.
 
-A term is a value of the kernel, the first or the last instance of the run, or what is computed of such with 64 bits. Each is there once, so
-that terms can be compared by identity. What turns them into machine code is compile/started.py; `Run` computes them.
+A term is an argument of the kernel, the first or last instance of the run, or a 64-bit computation on other terms. Equal terms are one
+object, so they can be compared by identity. compile/started.py turns them into machine code; `Run` computes them in Python.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Test:
 
     @property
     def known(self) -> bool | None:
-        """Whether it holds, if that is the same in all runs."""
+        """Whether the test holds, if the answer is the same in all runs."""
         if self.right is None:
             return None  # what is computed of two numbers is a number
         if self.left is self.right:
@@ -108,7 +108,7 @@ class Terms:
         return self._term(operator, left, right)
 
     def size(self, one: Expression) -> Term:
-        """A size of an array: computed with 64 bits, whatever its parts are."""
+        """The size of an array, computed with 64 bits whatever the types of its parts."""
         match one:
             case Constant():
                 return self.number(int(one.value))
@@ -150,7 +150,7 @@ def _computed(operator: str, left: int, right: int) -> int:
 
 
 def wraps(operator: str, left: int, right: int) -> bool:
-    """Is it no number of 64 bits?"""
+    """Whether the number does not fit 64 bits."""
     return not LOW <= _computed(operator, left, right) <= HIGH
 
 
@@ -159,7 +159,7 @@ def _wrapped(value: int) -> int:
 
 
 class Run:
-    """What terms and tests are in one run: of so many instances, with the values that the kernel is called with."""
+    """Computes terms and tests for one run, from its number of instances and the kernel's arguments."""
 
     def __init__(self, values: Mapping[Variable, int], begin: int, end: int) -> None:
         self._values, self._begin, self._end = values, begin, end

@@ -1,8 +1,8 @@
-"""Calls that take long hear Ctrl-C, and let other threads have the interpreter.
+"""Interrupts: long calls react to Ctrl-C, and let other threads use the interpreter.
 
-Every now and then a loop that has loops within, or may have no end, asks `own.poll`. That looks at the processor's clock, and each some
-hundredth of a second asks Python, which runs what waits for a signal: if that raises something, the call ends, and it is raised where the
-call came from. Loops count rounds down between two looks, so many that hardly any time goes with it.
+A loop that contains loops, or may not end, calls `own.poll` from time to time. It reads the processor's clock, and every few hundredths
+of a second calls into Python, which runs pending signal handlers. If a handler raises, the call ends, and its caller gets the exception.
+Between two polls loops count their rounds down, so polling takes hardly any time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RESTORE: Final = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctyp
 
 
 def heard(status: Status, stop: int = 0) -> Status:
-    """So that the call may be interrupted. `stop`: the address of a word by which those that share a call end together."""
+    """Make a call interruptible. `stop`: the address of a word by which threads that share a call end together."""
     status.calls, status.stop = ctypes.addressof(_TABLE), stop
     return status
 
@@ -65,12 +65,12 @@ def takes_long(loop: Loop) -> bool:
 
 
 def polls(loop: Loop) -> bool:
-    """Is each of its rounds to be counted? Where there is a loop within that takes long, and whose rounds are not."""
+    """Whether its rounds are counted: it contains a long loop whose rounds are not."""
     return any(asks(part) for part in blocks(loop))
 
 
 def asks(block: Block) -> bool:
-    """Is there a loop in it that takes long, and none of its rounds counted?"""
+    """Whether it contains a long loop whose rounds are not counted."""
     return any(not polls(one) for one in _long(block))
 
 
@@ -110,7 +110,7 @@ class Interrupts:
         code.label(after)
 
     def look(self) -> Word:
-        """Rounds until the next one; ends the function if the call is to end."""
+        """Emit a poll. The result is the rounds until the next one; the function ends if the call must end."""
         code = self._code
         stride = code.call(POLL, "i64", [self._status, code.load("i64", self._stride)])
         ended, on = code.fresh("interrupted"), code.fresh("on")

@@ -1,4 +1,4 @@
-"""As a run starts: the tests that its facts need, in machine code, and what the code may leave away where they hold."""
+"""Machine code for the start of a run: it evaluates the tests of facts, which decide which checks the code may omit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts held against a run: what is proved of an access or a loop, and what it is as the kernel is emulated."""
+"""Compare proved facts about accesses and loops with what happens when the kernel is emulated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shapes: TypeAlias = Mapping[Object, Sequence[int]]
 
 @dataclass(frozen=True)
 class Claims:
-    """Facts of a kernel; and the numbers of those of an access or loop, by its id."""
+    """The facts of a kernel, and for each access or loop, by id, the numbers of its facts."""
 
     facts: tuple[Fact, ...] = ()
     numbers: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Claims:
 
 
 class Held:
-    """`sides`: of each fact whose condition holds in this run: what its indices, or the loop's counter, cannot go beyond."""
+    """Checks facts in one run. `_sides`: for each fact whose condition holds in this run, the limits of its indices or of the counter."""
 
     def __init__(self, claims: Claims, values: Mapping[Variable, int], count: int, shapes: Shapes, file: str) -> None:
         self._claims, self._file = claims, file
@@ -51,7 +51,7 @@ class Held:
 
 
 def _sides(fact: Fact, run: Run, shapes: Shapes) -> Sides | None:
-    """None: nothing is said of this run."""
+    """The limits that a fact states for this run; None if its condition does not hold."""
     if not all(run.holds(test) for test in fact.condition):
         return None
     told = [(run.value(one.low), run.value(one.high)) for one in fact.index]

@@ -1,7 +1,7 @@
-"""Backward: to which of its operands each operator gives gradients back, and which values of a model get any.
+"""Backward: which operands of each operator receive gradients, and which values of a model receive any.
 
-What is exchanged on the way back goes by this: nothing is for a tensor of which only the sizes or the type are taken (`expand_as`), for
-what was detached, or for what never comes to the output. Torch itself is asked, with tensors that have sizes and no numbers.
+The exchanges of the backward pass depend on this. A tensor receives no gradient if only its sizes or type are used (`expand_as`), if it
+was detached, or if it never reaches the output. The answers come from torch's autograd, run on tensors with sizes and no data.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from torch import Tensor
 
 from laminar.parallel.split.calls import ITEM, Call, Traced, Value, for_rows, mapped
 
-_ROWS = 3  # of a batch, where sizes are tried
+_ROWS = 3  # rows of a trial batch
 
 
 @dataclass(frozen=True)
 class Back:
-    """Of the results of an operator, those that have a gradient; and its operands that get theirs from them."""
+    """The results of an operator that have a gradient, and the operands that receive gradients from them."""
 
     results: tuple[bool, ...]
     operands: frozenset[Value]
 
 
 def give_back(traced: Traced) -> dict[Value, Back]:
-    """Of each operator, if all of its operands that can be learned are."""
+    """The gradients of each operator, if all operands that can require gradients do."""
     assert traced.sizes or not traced.calls, "sizes are not sent along with a model"
     return {call.name: _of_call(traced, call) for call in traced.calls}
 
@@ -41,7 +41,7 @@ def _of_call(traced: Traced, call: Call) -> Back:
     try:
         with torch.enable_grad():
             return _tried(traced, call)
-    except Exception:  # it cannot be run without numbers: then all that could get a gradient is believed to
+    except Exception:  # it cannot run without data: assume that every operand that could receive a gradient does
         float_ones = [node for node in call.operands if all(dtype.is_floating_point for dtype in traced.dtypes[node])]
         return Back(can, frozenset(float_ones))
 
@@ -60,13 +60,13 @@ def _tried(traced: Traced, call: Call) -> Back:
     results = call.function(*mapped(tuple(call.args), given), **mapped(call.kwargs, given))
     listed = list(results) if isinstance(results, list | tuple) else [results]
     reached = _leaves_behind([one.grad_fn for one in listed if one.grad_fn is not None])
-    direct = {id(one) for one in listed}  # an operator that gives back what it got
+    direct = {id(one) for one in listed}  # an operator that returns an operand itself
     own = {node for node, tensor in operands.items() if tensor.requires_grad and (id(tensor) in reached or id(tensor) in direct)}
     return Back(tuple(one.requires_grad for one in listed), frozenset(own))
 
 
 def _leaves_behind(functions: Sequence[Any]) -> set[int]:
-    """Tensors that autograd would bring gradients to."""
+    """The tensors to which autograd would deliver gradients."""
     found: set[int] = set()
     ahead, seen = list(functions), set(functions)
     while ahead:
@@ -82,13 +82,13 @@ def _leaves_behind(functions: Sequence[Any]) -> set[int]:
 
 @dataclass(frozen=True)
 class Gradients:
-    """Among some operators: values that require a gradient, and those of them that get one."""
+    """The values among some operators that require a gradient, and those that receive one."""
 
     learns: frozenset[Value]
     wanted: frozenset[Value]
 
     def reaches(self, traced: Traced, call: Call, operand: Value) -> bool:
-        """Does the operator give a gradient back to this operand?"""
+        """Whether the operator returns a gradient to this operand."""
         return call.name in self.wanted and operand in self.learns and operand in traced.back[call.name].operands
 
 
@@ -99,7 +99,7 @@ def gradients(
     roots: Collection[Value],
     taken: Mapping[Value, bool] | None = None,
 ) -> Gradients:
-    """`roots`: where gradients begin. `taken`: of values that others made, whether they require gradients."""
+    """`roots`: where gradients begin. `taken`: whether values that come from outside require gradients."""
     some = list(calls)
     learns = {node for node, name in traced.tensors.items() if trains(name)}
     learns |= {node for node, asked in (taken or {}).items() if asked}

@@ -1,8 +1,8 @@
-"""Rules of operators declare what they know of an operator's arguments; any other is refused here, for all rules in one place.
+"""Operator rules: a rule declares which arguments of its operator it supports; this module handles all other arguments, for all rules.
 
-A rule that has not heard of `ceil_mode` would place a pooling as if it were not there, and another model would be trained. So each rule
-declares three kinds of arguments. An operator that is called with an argument of no kind, with anything but its default, is run whole by
-every worker, which is always right; `laminar show --split` says which argument it was.
+A rule that does not know `ceil_mode` would split a pooling as if that argument were absent, and train another model. So each rule declares
+three kinds of arguments. If any other argument differs from its default, every worker computes the whole operator, which is always
+correct. `laminar show --split` names the argument.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from laminar.parallel.split.calls import Value, leaves
 from laminar.parallel.split.dims import ROWS, plain, whole
 from laminar.parallel.split.place import Decision, Site
 
-ITSELF: Final = ("", "whole", "attention")  # who runs the operator with all of its arguments (kernels.py)
-KNOW_ROWS: Final = ("whole", "same", "view", "expand", "split", "added")  # who works out sizes for the rows of the batch under way
+ITSELF: Final = ("", "whole", "attention")  # kernels that call the operator with all of its arguments (kernels.py)
+KNOW_ROWS: Final = ("whole", "same", "view", "expand", "split", "added")  # kernels that compute sizes for the rows of the current batch
 
 
 @final
 @dataclass(frozen=True)
 class OperatorRule:
-    """For the layouts that operands have: which an operator needs, and which it gives."""
+    """Given the layouts of the operands: which layouts an operator needs, and which it returns."""
 
     decide: Callable[[Site], Decision]
-    tensors: frozenset[str] = frozenset()  # arguments that are tensors, whose layouts the rule says
-    reads: frozenset[str] = frozenset()  # arguments that the rule reads, and hands to a kernel of ours where it names one
-    passes: frozenset[str] = frozenset()  # arguments that are right for each part as they are for the whole; the operator itself reads them
-    everything: bool = False  # number by number: all arguments are tensors, or right for each part
+    tensors: frozenset[str] = frozenset()  # tensor arguments, whose layouts the rule decides
+    reads: frozenset[str] = frozenset()  # arguments that the rule reads, and passes to our kernel if it uses one
+    passes: frozenset[str] = frozenset()  # arguments that are equally valid for a part; only the operator itself reads them
+    everything: bool = False  # elementwise: every argument is a tensor or equally valid for a part
 
     def decided(self, site: Site) -> Decision:
-        """What the rule says, or the operator whole where the rule does not know all of its arguments."""
+        """The rule's decision, or the whole operator if the rule does not support all of its arguments."""
         if (why := self._unknown(site)) is not None:
             return all_whole(site, why)
         site.declared = self.tensors | self.reads
         decision = self.decide(site)
         if decision.run not in ITSELF and (passed := self._given(site, self.passes)):
             return all_whole(
-                site, f"its parts are not computed by {site.op}, which alone knows {passed[0]}: every worker computes all of it"
+                site, f"only {site.op} itself supports {passed[0]}, and it cannot compute parts, so every worker computes all of it"
             )
-        if site.call.counts_rows and decision.run not in KNOW_ROWS:  # the number of all rows, which no worker has where they are split
+        if site.call.counts_rows and decision.run not in KNOW_ROWS:  # with split rows no worker has the total
             return all_whole(site, "the number of rows of the batch is among its arguments, so every worker computes all of it")
         return decision
 
     def _unknown(self, site: Site) -> str | None:
-        """Why the rule cannot be asked."""
+        """Why the rule does not apply; None if it does."""
         if any(not atom.size for have in site.have for dim in have for atom in dim):
             return "has a tensor without a number in it, so every worker computes all of it"
         if self.everything:
@@ -57,7 +57,7 @@ class OperatorRule:
         if others:
             name, value = others[0], arguments[others[0]]
             shown = "a tensor" if _tensors_of(value) else str(value)
-            return f"{name} = {shown} is nothing that the rule for splitting {site.op} knows, so every worker computes all of it"
+            return f"the rule for splitting {site.op} does not support {name} = {shown}, so every worker computes all of it"
         if site.call.counts_rows_oddly:
             return "a number that depends on the rows of the batch is among its arguments, so every worker computes all of it"
         taken = [operand for name in sorted(self.tensors) for operand in dict.fromkeys(_tensors_of(arguments.get(name)))]
@@ -69,18 +69,18 @@ class OperatorRule:
 
     @staticmethod
     def _given(site: Site, names: Iterable[str]) -> list[str]:
-        """Those that are not what they are by default."""
+        """The names of arguments that differ from their defaults."""
         defaults = {argument.name: argument.default_value for argument in site.call.schema.arguments if argument.has_default_value()}
         arguments = site.call.arguments
         return [name for name in names if name in arguments and not (name in defaults and arguments[name] == defaults[name])]
 
 
 def _tensors_of(value: Any) -> list[Value]:
-    return [one for one in leaves(value) if isinstance(one, Value)]
+    return [leaf for leaf in leaves(value) if isinstance(leaf, Value)]
 
 
 def all_whole(site: Site, why: str = "has no rule, so every worker computes all of it") -> Decision:
-    """The operator on all of its operands."""
+    """Compute the operator whole, on whole operands."""
     gives = [plain(["batch" if size % ROWS == 0 else "features" for size in sizes], sizes) for sizes in site.sizes]
     return Decision([whole(dims) for dims in site.have], gives, run="whole", why=why)
 

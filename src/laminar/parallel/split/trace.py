@@ -104,14 +104,14 @@ class _Reader:
         for call in calls:
             where = f"'{call.path}'" if call.path else "the model"
             if call.target.endswith("wrap_with_set_grad_enabled"):
-                raise _cannot(f"{where} computes under torch.no_grad(); .detach() behind it says the same, operator by operator")
+                raise _cannot(f"{where} computes under torch.no_grad(); call .detach() on the result instead")
             try:
                 call.function  # noqa: B018
             except LaminarError as error:
                 raise _cannot(f"{where} calls {call.target.removeprefix('torch.ops.')}, which workers do not run") from error
             for operand in call.operands:
                 if operand not in names:
-                    raise _cannot(f"{where} has an operator that works with something else than tensors and numbers ({call.target})")
+                    raise _cannot(f"{where} has an operator with arguments other than tensors and numbers ({call.target})")
         if output not in known:
             raise _cannot("its output is no tensor that an operator made")
 
@@ -140,7 +140,7 @@ class _Reader:
         allowed = self._program.range_constraints.get(self._symbol)
         if allowed is not None and (allowed.lower > 2 or allowed.upper < MOST):
             most = f"{allowed.lower} to {allowed.upper}" if allowed.upper < MOST else f"{allowed.lower} and more"
-            raise _cannot(f"what it computes depends on how many rows a batch has: as it is, it is right for {most} rows only")
+            raise _cannot(f"its operators depend on the number of rows in a batch: they are valid for {most} rows only")
         return inputs, tensors, constants
 
     def _output(self) -> fx.Node:

@@ -164,14 +164,14 @@ def refuse_two_writers(flow: Flow, plan: Plan) -> None:
 
 
 def _refuse_outputs_apart(fit: Plan, test: Plan) -> None:
-    """Who has the targets must have the outputs, in training and when the model is judged."""
+    """The worker with the targets must have the outputs, in training and in tests."""
     lanes = [plan.stages[plan.last].lane for plan in (fit, test)]
     if lanes[0] != lanes[1]:
         raise LaminarError(
             "L012",
-            f"in training the model's output comes from lane {lanes[0]}, and when it is judged from lane {lanes[1]}: its forward ends "
-            "elsewhere in train() than in eval()",
-            hint='cut so that both ends are in one stage, or strategy = "sync", or a mesh',
+            f"lane {lanes[0]} computes the model's output in training, but lane {lanes[1]} in tests: its forward ends "
+            "in different modules in train() and in eval()",
+            hint='cut the model so that one stage has both, or use strategy = "sync" or a mesh',
         )
 
 
@@ -296,8 +296,8 @@ def _spent(flow: Flow, branch: Sequence[int], costs: Sequence[Cost], how: Branch
 
 
 def _same_lanes(flow: Flow, judged: Flow, lane_of: Mapping[int, int], fit: Plan) -> dict[int, int]:
-    """Of the operators of the judged model: where their tensors are, or where operators of the same module were; and the outputs where
-    they are made in training."""
+    """The lanes of the operators in tests: where their tensors are, else where operators of the same module were; the output has the lane
+    that it has in training."""
     by_path = {op.call.path: lane_of.get(i, 0) for i, op in enumerate(flow.operations)}
     holders = fit.holders()
     found = {}

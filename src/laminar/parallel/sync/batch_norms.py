@@ -1,12 +1,12 @@
-"""Batch norms by the statistics of a whole batch, of which a process has a part of the rows.
+"""Batch norms that use the statistics of a whole batch, while each process has a part of its rows.
 
-`BatchNorms` is a mode of torch: while it is on, every batch norm that takes statistics from its input, be it a module's, a function's, or
-an operator of a stored graph, takes them from `Statistics` instead: over the workers of a team (team_statistics.py), or as they were on
-another run (row_probe.py). Everything else stays as it is.
+`BatchNorms` is a TorchFunctionMode. While it is active, every batch norm that computes statistics of its input, whether in a module, a
+function or a stored graph, takes them from `Statistics` instead: from the workers of a team (team_statistics.py), or from an earlier run
+(row_probe.py). Everything else is unchanged.
 
-Each worker gives its count, mean and sum of squared deviations, and all combine these in the order of the ranks by the formula of Chan,
-Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing sample variances", 1979), in float64: sums of squares minus
-squares of sums would lose the variance of what has a large mean. Backward, two sums for each channel complete the gradient:
+Each worker sends its count, mean and sum of squared deviations. All combine them in the order of the ranks, by the formula of Chan, Golub
+and LeVeque ("Updating formulae and a pairwise algorithm for computing sample variances", 1979), in float64: a difference of sums of
+squares would lose precision when the mean is large. In the backward pass two sums for each channel complete the gradient:
 
     y = (x - m) * s * w + b,  s = 1 / sqrt(v + eps)
     dL/dx = w * s * (g - sum(g) / n - (x - m) * s^2 * sum(g * (x - m)) / n)          # sums over the whole batch
@@ -23,14 +23,14 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-PIECE: Final = 1 << 17  # numbers that are converted to float64 at once: they stay in a core's cache
+PIECE: Final = 1 << 17  # numbers converted to float64 at a time, so that they stay in a core's cache
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Of each channel, in float64."""
+    """Statistics for each channel, in float64."""
 
-    count: int  # of numbers
+    count: int  # numbers per channel
     mean: Tensor
     squares: Tensor  # the sum of squared deviations from the mean
 
@@ -40,19 +40,19 @@ class Moments:
 
 
 class Statistics(Protocol):
-    constant: bool  # does no gradient go through them?
+    constant: bool  # whether no gradient flows through them
 
     def moments(self, x: Tensor) -> Moments:
-        """Of the whole batch, of which `x` has this process's rows."""
+        """The statistics of the whole batch; `x` has this process's rows."""
         ...
 
     def add_up(self, own: Tensor) -> Tensor:
-        """A row of float64 numbers, summed over the whole batch."""
+        """Sum a row of float64 numbers over the whole batch."""
         ...
 
 
 def moments_of(x: Tensor) -> Moments:
-    """Of these rows alone."""
+    """The statistics of these rows alone."""
     channels, count = x.shape[1], x.numel() // max(1, x.shape[1])
     if not count:
         nothing = torch.zeros(channels, dtype=torch.float64, device=x.device)
@@ -69,13 +69,13 @@ def moments_of(x: Tensor) -> Moments:
 
 
 def combined(parts: Sequence[Moments]) -> Moments:
-    """Of all of them together; the same bits for the same parts in the same order."""
+    """The statistics of all parts together; the same parts in the same order give the same bits."""
     if len(parts) == 1:
         return parts[0]
     count = sum(one.count for one in parts)
     means = torch.stack([one.mean for one in parts])
     counts = torch.tensor([[float(one.count)] for one in parts], dtype=torch.float64, device=means.device)
-    # From the first mean, so that what is far from zero loses nothing.
+    # Relative to the first mean, so that values far from zero lose no precision.
     mean = means[0] + ((means - means[0]) * counts).sum(0) / max(1, count)
     squares = torch.stack([one.squares for one in parts]) + (means - mean).square() * counts
     return Moments(count, mean, squares.sum(0))
@@ -84,7 +84,7 @@ def combined(parts: Sequence[Moments]) -> Moments:
 def normalised(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, statistics: Statistics
 ) -> tuple[Tensor, Moments, Tensor, Tensor]:
-    """What a batch norm makes of `x`, the statistics it took, and these as torch keeps them: means and 1 / standard deviations."""
+    """The normalised `x`, the statistics used, and these in torch's form: means and 1 / standard deviations."""
     with torch.no_grad():
         moments = statistics.moments(x)
         if moments.count <= 1:
@@ -96,7 +96,7 @@ def normalised(
 
 
 def _over(x: Tensor) -> list[int]:
-    """All dimensions but that of channels."""
+    """All dimensions except that of channels."""
     return [d for d in range(x.ndim) if d != 1]
 
 
@@ -137,7 +137,7 @@ class _Normalised(torch.autograd.Function):
 
 
 def _sums(x: Tensor, grad: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """For each channel, over these rows: of grad * (x - mean) * scale, and of grad."""
+    """For each channel, the sums of grad * (x - mean) * scale and of grad over these rows."""
     if x.device.type == "cpu" and x.numel():
         run = torch.ops.aten.native_batch_norm_backward.default
         _, along, plain = run(grad, x, torch.ones_like(mean), None, None, mean, scale, True, 0.0, [False, True, True])
@@ -146,7 +146,7 @@ def _sums(x: Tensor, grad: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor,
 
 
 def _differentiable(x: Tensor, weight: Tensor | None, grad: Tensor, mean: Tensor, scale: Tensor, how: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """The same gradients, as something that has gradients itself: for models that take some of a gradient."""
+    """The same gradients in differentiable operations, for models that take the gradient of a gradient."""
     count, eps, statistics = how
     x, grad = x.to(mean.dtype), grad.to(mean.dtype)
 
@@ -168,7 +168,7 @@ def _differentiable(x: Tensor, weight: Tensor | None, grad: Tensor, mean: Tensor
 
 
 class _Together(torch.autograd.Function):
-    """A sum over the whole batch, which every worker uses for its own rows: so its gradient is the sum of theirs."""
+    """A sum over the whole batch. Every worker uses it for its own rows, so its gradient is the sum of theirs."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, statistics: Statistics) -> Tensor:
@@ -180,7 +180,7 @@ class _Together(torch.autograd.Function):
         return _Together.apply(grads[0], ctx.statistics), None  # type: ignore[no-untyped-call]
 
 
-# How each of torch's ways to a batch norm takes its arguments, and what it gives
+# The arguments and results of each of torch's batch norm functions
 
 
 class _Way(NamedTuple):
@@ -226,12 +226,12 @@ INSTANCE_NORMS: Final[dict[Callable[..., Any], tuple[str, ...]]] = {
 
 
 class BatchNorms(TorchFunctionMode):
-    """Of `track` False, running statistics are left as they are."""
+    """With `track` False, running statistics do not change."""
 
     def __init__(self, statistics: Statistics, *, track: bool = True) -> None:
         super().__init__()
         self._statistics, self._track = statistics, track
-        self.tracked: dict[int, Tensor] = {}  # running statistics that there were, by identity
+        self.tracked: dict[int, Tensor] = {}  # running statistics seen so far, by identity
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
@@ -244,7 +244,7 @@ class BatchNorms(TorchFunctionMode):
             if given["use_input_stats"] and given["running_mean"] is not None:
                 return self._instance_norm(given)
         elif func is Tensor.backward:
-            with self:  # what is computed again there (checkpointing) is to have the same statistics
+            with self:  # recomputation in the backward pass (checkpointing) must use the same statistics
                 return _backward(*args, **kwargs)
         return func(*args, **kwargs)
 
@@ -260,7 +260,7 @@ class BatchNorms(TorchFunctionMode):
         return found if way.gives == "one" else (found, mean, scale)
 
     def _instance_norm(self, given: Mapping[str, Any]) -> Tensor:
-        """Normalises each sample by itself; only what it keeps of that is a mean over the batch."""
+        """An instance norm normalises each sample by itself; only its running statistics are means over the batch."""
         x = given["input"]
         if x.numel() <= x.shape[0] * x.shape[1]:
             raise ValueError(f"Expected more than 1 spatial element when training, got input size {x.shape}")

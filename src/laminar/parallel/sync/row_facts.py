@@ -1,4 +1,4 @@
-"""Row facts: what is known of a model whose batches are shared out by rows. No torch here."""
+"""Row facts: what the probe (row_probe.py) found out about a model whose batches are split by rows. This module does not need torch."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from laminar.train.strategies import Sync
 
 
 class RowFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Found by running it (row_probe.py)."""
+    """How the rows of a batch depend on each other in a model."""
 
     channels: list[int] = []  # of each batch norm that takes statistics of the batch, call by call as the model is trained
-    learned: list[bool] = []  # goes a gradient through it?
-    judged: bool = False  # does one take them also where the model is judged?
-    tracked: list[str] = []  # buffers that these, and instance norms, keep running statistics in
-    mixes: str = ""  # where else the rows of a batch depend on each other; empty: nowhere
+    learned: list[bool] = []  # whether a gradient flows through it, for each of `channels`
+    judged: bool = False  # whether a batch norm also uses batch statistics in tests
+    tracked: list[str] = []  # buffers in which batch and instance norms keep running statistics
+    mixes: str = ""  # how else the rows of a batch depend on each other, in words; empty: not at all
 
     @property
     def pooled(self) -> bool:
-        """Is there anything that workers have to exchange?"""
+        """Whether workers have statistics to exchange."""
         return bool(self.channels or self.judged or self.tracked)
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found
+        json: dict[str, Any] = msgspec.to_builtins(self)
+        return json
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> RowFacts:
-        return msgspec.convert(told, cls)
+    def from_json(cls, json: dict[str, Any]) -> RowFacts:
+        return msgspec.convert(json, cls)
 
 
 def refuse_mixed(facts: RowFacts, how: Sync) -> None:
-    """L012 where parts of a batch would give another layer under the key of one process."""
+    """Raise L012 if splitting batches by rows would train another layer under the key of one process."""
     if facts.mixes and how.mixed_rows == "refuse" and how.workers > 1:
         raise LaminarError(
             "L012",
-            f"the rows of a batch depend on each other: {facts.mixes}; {how.workers} workers of sync have some rows each, "
-            "and would not learn what one process learns",
-            hint='one process (strategy = "solo"), a mesh, which exchanges what it needs; or mixed_rows = "worker" in strategy: '
-            "each worker's rows by themselves, as another layer with the number of workers in its key",
+            f"the rows of a batch depend on each other: {facts.mixes}; {how.workers} workers of sync, "
+            "each with a part of the rows, would train another layer than one process",
+            hint='train with one process (strategy = "solo") or a mesh; or set mixed_rows = "worker" in strategy: '
+            "each worker then uses its own rows only, and the number of workers is in the key",
         )
 
 
 def by_worker(facts: RowFacts, how: Sync) -> list[str]:
-    """For the notes of a layer that is not the one of one process, because each worker's rows were taken by themselves."""
-    found = []
+    """Notes for a layer that differs from that of one process, because each worker used its own rows only."""
+    notes = []
     if facts.pooled and how.batch_norm == "worker" and how.workers > 1:
-        found.append(f"batch norms had the statistics of the rows of each of {how.workers} workers")
+        notes.append(f"batch norms used the statistics of each worker's own rows ({how.workers} workers)")
     if facts.mixes and how.workers > 1:
-        found.append(f"the rows of a batch depend on each other ({facts.mixes}), and each of {how.workers} workers had its own")
-    return found
+        notes.append(f"the rows of a batch depend on each other ({facts.mixes}), and each of {how.workers} workers used its own rows only")
+    return notes

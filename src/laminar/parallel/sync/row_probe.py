@@ -1,16 +1,17 @@
-"""Row probe: do the rows of a batch depend on each other in this model? Found by running it on some samples before it is trained.
+"""Row probe: find out whether the rows of a batch depend on each other, by running the model on a few samples before training.
 
-Workers that share a batch each send their rows through the model. That is what one process does if every row's outputs, and what it adds
-to gradients, are the same whatever the other rows are, and whoever they come with. So, on copies of the model, with random weights moved
-a little where they are all alike (what is multiplied by zero cannot be seen), dropout off, and batch norms with the statistics of the
-whole batch, as workers will have them:
+Workers that share a batch each send their own rows through the model. The result equals that of one process if no row's outputs and no
+row's contribution to the gradients depend on the other rows. The probe runs copies of the model, with dropout off and with the batch
+norm statistics of the whole batch, as workers will have them. Weights that are all equal are moved a little at random, because a
+dependence multiplied by zero would be invisible. It checks:
 
-    another first row, another last row       no other row's outputs change                also of models that draw random numbers
-    each half of the rows by itself           the same outputs; gradients add up           what depends on how many rows there are
-    tensors that the model writes into        the same, whichever rows went through
+    changed input                             what must hold
+    another first row, another last row       the outputs for all other rows stay the same (also for models that draw random numbers)
+    each half of the rows alone               the outputs stay the same; the gradients of the halves add up to those of the whole
+    any of these                              tensors that the model writes into get the same values
 
-It needs no graph, so models that cannot be traced are looked at as well. In float64 where the model runs in it, so that what differs by
-rounding is not taken for what differs. What a model does only later (after so many steps, or for other values) is not seen.
+The probe needs no graph, so it covers models that cannot be traced. It uses float64 where the model supports it, so that rounding is not
+mistaken for a dependence. It does not see what a model does only later, after some number of steps or for other values.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ from laminar.train import borrowed
 from laminar.train.engine import give_back
 from laminar.train.job import Job, Route
 
-ROWS: Final = 8  # samples that are looked at, and two others in the place of some
-FEW: Final = 4  # where a pass takes long
-LONG: Final = 0.1  # seconds of a pass in float32, above which it is not made in float64, which may take ten times as long
-COPIES: Final = 6  # as many bytes as these copies of the model must be free, or it is looked at as it is
-MOVED: Final = 0.1  # of its size, or of one, that a weight is moved by at most
-TOLERANCES: Final = {torch.float64: 1e-7, torch.float32: 1e-3}  # of the largest number of a tensor
-SAME_SHAPE: Final = {torch.float64: 1e-9, torch.float32: 1e-6}  # the same where nothing has another shape: then other rows round alike
+ROWS: Final = 8  # samples in a probe; two more replace some of them
+FEW: Final = 4  # samples for a model whose pass takes long
+LONG: Final = 0.1  # seconds of a float32 pass above which the probe skips float64, which may take ten times as long
+COPIES: Final = 6  # memory for this many copies of the model must be free, or the probe runs the model itself
+MOVED: Final = 0.1  # the largest move of a weight, relative to its size or to 1
+TOLERANCES: Final = {torch.float64: 1e-7, torch.float32: 1e-3}  # relative to the largest number of a tensor
+SAME_SHAPE: Final = {torch.float64: 1e-9, torch.float32: 1e-6}  # tighter where shapes are equal, because then other rows round alike
 
 
 def row_facts(job: Job) -> RowFacts:
-    """What workers that share batches of this job must know. The job is afterwards what it was. Of a model that cannot be run nothing
-    is known: training will tell."""
+    """What workers that share the batches of this job must know. The job is left unchanged. A model that cannot run gives no facts: its
+    error appears in the training."""
     with borrowed.seeded(job.recipe.seed), _as_trained(job), _copies(job) as copied:
         most = min(job.recipe.batch, len(job.data.train))
         rows = min(ROWS, most)
@@ -59,20 +60,20 @@ def row_facts(job: Job) -> RowFacts:
             _Probe(job, copied, rows, torch.float32).run(_Recorded())
             seconds = time.perf_counter() - began
         except Exception:
-            rows, seconds = most, math.inf  # it may take batches of one size only
+            rows, seconds = most, math.inf  # the model may accept one batch size only
             try:
                 _Probe(job, copied, rows, torch.float32).run(_Recorded())
             except Exception:
                 return RowFacts()
         if seconds <= LONG:
-            with contextlib.suppress(Exception):  # it does not run in float64
+            with contextlib.suppress(Exception):  # the model does not run in float64
                 return _Probe(job, copied, rows, torch.float64).facts()
         elif seconds < math.inf:
             rows = min(FEW, rows)
         try:
             return _Probe(job, copied, rows, torch.float32).facts()
         except Exception as error:
-            return RowFacts(mixes=f"the model does not run with all samples ({_first_line(error)})")
+            return RowFacts(mixes=f"the model fails on some samples ({_first_line(error)})")
 
 
 def _first_line(error: Exception) -> str:
@@ -80,7 +81,7 @@ def _first_line(error: Exception) -> str:
 
 
 class _OtherWay(Exception):
-    """Other rows had other batch norms."""
+    """Another run of the model reached other batch norms."""
 
 
 # Runs that leave no trace
@@ -94,7 +95,7 @@ class _Tops(NamedTuple):
 
 @contextlib.contextmanager
 def _as_trained(job: Job) -> Iterator[None]:
-    """In the modes of training, frozen modules in eval mode; afterwards as before."""
+    """Set training mode, with frozen modules in eval mode, and restore the modes afterwards."""
     with keeping_modes(job.model), keeping_modes(job.fit_route.module), keeping_modes(job.test_route.module):
         job.model.train()
         job.fit_route.module.train()
@@ -105,7 +106,8 @@ def _as_trained(job: Job) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _copies(job: Job) -> Iterator[Callable[[], _Tops]]:
-    """Fresh copies of the model, each as it is before training. One that cannot be copied, or is too large, is itself brought back."""
+    """Yield a function that returns the model as it is before training: a copy, or, if it is too large or cannot be copied, the model
+    itself with its tensors restored."""
     own = _Tops(job.model, job.fit_route.module, job.test_route.module)
     tensors = {id(one): one for top in own for one in [*top.parameters(), *top.buffers()]}
     free = available()
@@ -137,17 +139,17 @@ def _can_be_copied(tops: _Tops) -> bool:
 
 @dataclass
 class _Ran:
-    """What came of one run."""
+    """The result of one run."""
 
     output: Tensor
     grads: dict[str, Tensor]
     written: dict[str, Tensor]  # the model's tensors afterwards
-    drew: bool  # random numbers
+    drew: bool  # whether it drew random numbers
     tracked: list[str]  # buffers of running statistics
 
 
 class _Recorded:
-    """Statistics of the rows at hand, written down."""
+    """Use the statistics of the current rows, and record them."""
 
     constant = True
 
@@ -165,7 +167,7 @@ class _Recorded:
 
 
 class _Again:
-    """The statistics of a run before, call by call."""
+    """Use the recorded statistics of an earlier run, call by call."""
 
     constant = True
 
@@ -265,7 +267,7 @@ class _Probe:
         return [(one.to(self._dtype) if one.is_floating_point() else one).to(device) for one in found]
 
     def _along(self, output: Tensor, rows: slice | None) -> Tensor:
-        """A gradient of the output, the same for a row whoever it comes with."""
+        """A fixed gradient for the output; each row always gets the same one."""
         if self._cotangent is None:
             made = np.random.default_rng(1).normal(size=output.shape)
             self._cotangent = torch.from_numpy(made).to(output)
@@ -279,18 +281,18 @@ class _Probe:
         try:
             mixes = self._mixes(whole, recorded) or self._mixed_when_judged(judged, judging)
         except _OtherWay:
-            mixes = "which batch norms there are depends on what is in them"
+            mixes = "the values in the rows decide which batch norms run"
         return RowFacts(channels=channels, learned=recorded.learned, judged=bool(judging.seen), tracked=whole.tracked, mixes=mixes)
 
     def _mixes(self, whole: _Ran, recorded: _Recorded) -> str:
-        """In words, where rows depend on each other in training; empty: nowhere."""
+        """How rows depend on each other in training, in words; empty if they do not."""
         for place in (0, -1):
             other = self.run(_Again(recorded), replaced=place)
             if not self._same(_but(whole.output, place), _but(other.output, place), SAME_SHAPE):
                 return self._where(recorded, place)
             if name := self._written(whole, other):
-                return f"what it keeps in '{name}' comes from all of them"
-        if whole.drew:  # and others for other rows
+                return f"the values that the model writes into '{name}' depend on all rows together"
+        if whole.drew:  # halves would draw other numbers
             return ""
         half = self._rows // 2
         try:
@@ -298,36 +300,36 @@ class _Probe:
         except _OtherWay:
             raise
         except Exception as error:
-            return f"the model does not take a part of a batch ({_first_line(error)})"
+            return f"the model does not accept a part of a batch ({_first_line(error)})"
         if not self._same(whole.output, torch.cat([part.output for part in parts]), TOLERANCES):
-            return "it gives other outputs for a row when fewer rows come with it"
+            return "the outputs for a row change when the batch has fewer rows"
         for part in parts:
             if name := self._written(whole, part):
-                return f"what it keeps in '{name}' depends on how many there are"
-        # Of the largest of all: some are zero but for rounding, as that of a bias before a norm.
+                return f"the values that the model writes into '{name}' depend on the number of rows"
+        # Compared with the largest gradient: some are zero up to rounding, such as that of a bias before a norm.
         size = max((_size(grad) for grad in whole.grads.values()), default=0.0)
         for name, grad in whole.grads.items():
             added = torch.stack([part.grads.get(name, torch.zeros_like(grad)) for part in parts]).sum(0)
             if not self._same(grad, added, TOLERANCES, size):
-                return f"the gradient of '{name}' is not the sum of what each adds to it"
+                return f"the gradient of '{name}' is not the sum over the rows"
         return ""
 
     def _mixed_when_judged(self, judged: _Ran, judging: _Recorded) -> str:
         for place in (0, -1):
             other = self.run(_Again(judging), replaced=place, judged=True)
             if not self._same(_but(judged.output, place), _but(other.output, place), SAME_SHAPE):
-                return "when the model is judged, a row's outputs are others when another row changes"
+                return "in tests, the outputs for a row change when another row changes"
         return ""
 
     def _written(self, one: _Ran, other: _Ran) -> str:
-        """A tensor that has become another one."""
+        """The name of a tensor whose values differ after the two runs; empty if none does."""
         for name, tensor in one.written.items():
             if not self._same(tensor, other.written[name], SAME_SHAPE):
                 return name
         return ""
 
     def _same(self, one: Tensor, other: Tensor, within: Mapping[torch.dtype, float], size: float | None = None) -> bool:
-        """`size`: of what they may differ by a little part; None: their own."""
+        """Whether two tensors are equal up to a tolerance, relative to `size` (default: the largest number in `one`)."""
         if one.shape != other.shape:
             return False
         if not (one.is_floating_point() or one.is_complex()):
@@ -335,13 +337,13 @@ class _Probe:
         return torch.allclose(one, other, rtol=0.0, atol=within[self._dtype] * (_size(one) if size is None else size), equal_nan=True)
 
     def _where(self, recorded: _Recorded, place: int) -> str:
-        """In words: the innermost module whose inputs are the same but for one row, and whose outputs are not."""
+        """Name the innermost module whose inputs differ in one row only, and whose outputs differ in other rows."""
         calls: list[list[tuple[str, list[Tensor], list[Tensor]]]] = [[], []]
 
         def watching(seen: list[tuple[str, list[Tensor], list[Tensor]]]) -> Callable[[nn.Module], None]:
             def watch(module: nn.Module) -> None:
                 for path, inner in module.named_modules():
-                    if isinstance(inner, torch.jit.ScriptModule):  # takes none
+                    if isinstance(inner, torch.jit.ScriptModule):  # takes no hooks
                         continue
                     inner.register_forward_hook(
                         lambda one, args, out, path=path: seen.append((_named(path, one), _leaves(args), _leaves(out)))
@@ -358,8 +360,8 @@ class _Probe:
                 for some, others in zip(before, after, strict=True)
             )
             if inside and not outside:
-                return f"{named} gives others for a row when another row changes"
-        return "the model gives others for a row when another row changes"
+                return f"{named} changes its outputs for other rows when one row changes"
+        return "the model changes its outputs for other rows when one row changes"
 
     def _rest(self, tensor: Tensor, place: int) -> Tensor:
         """Of all rows but one, where it has a part for each."""

@@ -1,8 +1,8 @@
-"""Statistics rooms: where workers that have rows of a batch exchange statistics, in shared memory or over torch.distributed.
+"""Statistics rooms: workers that have rows of a batch exchange statistics here, in shared memory or over torch.distributed.
 
-An exchange is one row of float64 numbers from each of them, all rows of one length, and each of them gets all rows in the order of the
-ranks: so all add them up to the same bits, every time. Workers without rows of the batch take no part, as nobody knows what they would
-have to tell.
+In an exchange each worker contributes one row of float64 numbers, all rows have the same length, and each worker gets all rows in the
+order of the ranks. So all workers compute sums with the same bits. Workers without rows of the batch take no part, because they do not
+run the model and cannot know which exchange comes next.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from laminar.parallel.segment import Segment
 from laminar.parallel.sync.layout import ROOM, Layout
 from laminar.parallel.sync.process_group import Group, Sending
 
-MEETINGS: Final = 1 << 20  # for a batch, at most: as many are counted for each, since those without rows come to none
-NORM, SUM, END = 1, 2, 3  # what an exchange is of
+MEETINGS: Final = 1 << 20  # most exchanges in a batch; each batch counts as so many, so workers without rows stay in step
+NORM, SUM, END = 1, 2, 3  # the step that an exchange belongs to
 _SAID: Final = {NORM: "a batch norm", SUM: "the gradient of one", END: "the end of the batch"}
-HEAD: Final = 2  # numbers before a row: what it is of, and how long it is
-HEAD_TAG, ROW_TAG = 1, 2  # of messages; rows of other lengths have other tags, since gloo would end the process
+HEAD: Final = 2  # numbers before a row: its step and its length
+HEAD_TAG, ROW_TAG = 1, 2  # message tags; rows of different lengths get different tags, because gloo would end the process on a mismatch
 
 
 class Room(Protocol):
     def among(self, ranks: Sequence[int]) -> None:
-        """The next batch: who has rows of it. Told to all members, batch after batch, this one among them or not."""
+        """Start the next batch; `ranks` have rows of it. Every member calls this for every batch, with rows or without."""
         ...
 
     def exchange(self, what: int, own: Tensor) -> list[Tensor]:
-        """The rows of numbers of all that have rows of the batch, by rank; nothing at its end. L606 where they are not at the same place in
-        the model: then some of them are told."""
+        """Return the numbers of all workers with rows of the batch, in the order of ranks; at the end of a batch, an empty list.
+        Raises L606 in at least one worker if they are at different places in the model."""
         ...
 
 
 @final
 class SharedRoom:
-    """Each worker has two rooms that it takes in turns. Who writes into one for the second time has met all others since they read it."""
+    """Each worker has two buffers that it uses in turn. Before it overwrites one, it has passed a barrier after all others read it."""
 
     def __init__(self, segment: Segment, words: memoryview[int], layout: Layout, meeting: Meeting) -> None:
         self._rooms = segment.rows(layout.room_bytes(0), 2 * layout.size, ROOM)
@@ -57,8 +57,8 @@ class SharedRoom:
     def exchange(self, what: int, own: Tensor) -> list[Tensor]:
         own = own.cpu()
         if what == END:
-            # Who is elsewhere reads this and says so. All others read nothing, so when they have met, all rooms are free for another batch,
-            # of which others may have rows.
+            # A worker at another place in the model reads this header and raises. All others read nothing, so after the barrier all buffers
+            # are free for the next batch, whose rows other workers may have.
             self._show(_head(what, own))
             return []
         first = self._swapped(torch.cat([_head(what, own), own[: ROOM - HEAD]]))
@@ -69,7 +69,7 @@ class SharedRoom:
         return found
 
     def _show(self, own: Tensor) -> int:
-        """To all that have rows; the side of the rooms that it is on."""
+        """Publish a row to all workers of the batch, wait for theirs, and return which of the two buffers it is in."""
         side = self._turn % 2
         self._turn += 1
         self._rooms[2 * self._meeting.rank + side, : len(own)].copy_(own)
@@ -83,7 +83,7 @@ class SharedRoom:
 
 @final
 class GroupRoom:
-    """Everyone sends to everyone, which for rows as short as these takes less time than a ring."""
+    """All workers send to all others, which is faster than a ring for such short rows."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -118,9 +118,9 @@ def _head(what: int, own: Tensor) -> Tensor:
 def _same_place(heads: Mapping[int, Tensor]) -> None:
     first, *others = heads.values()
     if any(not torch.equal(first, other) for other in others):
-        told = ", ".join(f"worker {rank} at {_SAID.get(int(head[0]), '?')} of {int(head[1])} numbers" for rank, head in heads.items())
+        places = ", ".join(f"worker {rank} at {_SAID.get(int(head[0]), '?')} of {int(head[1])} numbers" for rank, head in heads.items())
         raise LaminarError(
             "L606",
-            f"workers went different ways through the model, so that there are no statistics of the whole batch: {told}",
-            hint='batch_norm = "worker" in strategy takes those of each worker\'s rows: another layer than that of one process',
+            f"workers took different paths through the model, so there are no statistics of the whole batch: {places}",
+            hint='batch_norm = "worker" in strategy uses each worker\'s own statistics, and trains another layer than one process',
         )

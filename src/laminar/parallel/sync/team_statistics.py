@@ -1,4 +1,4 @@
-"""Team statistics: those of a whole batch, of which each worker of a team has some rows. Exchanged at each batch norm, there and back."""
+"""Team statistics: statistics of a whole batch that a team shares by rows, exchanged at each batch norm, forward and backward."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from laminar.parallel.sync.statistics_room import END, NORM, SUM, Room
 
 @final
 class TeamStatistics:
-    """Of a member of a team. Between `among` and the end of `together` all that have rows of the batch make the same exchanges."""
+    """The statistics as one member sees them. Between `among` and the end of `together`, all members with rows make the same exchanges."""
 
     constant = False
 
@@ -25,7 +25,7 @@ class TeamStatistics:
         self._room, self._rank, self._ranks = room, rank, [rank]
         self._mode = BatchNorms(self)
         self.judges, self.tracked = facts.judged, frozenset(facts.tracked)
-        self._sent = 0  # bytes, by all of them to each other, since the last step
+        self._sent = 0  # bytes that all members sent to each other since the last step
 
     def among(self, ranks: Sequence[int]) -> None:
         self._ranks = list(ranks)
@@ -33,7 +33,7 @@ class TeamStatistics:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Batch norms have the statistics of all that have rows of the batch."""
+        """While the context is active, batch norms use the statistics of all members with rows of the batch."""
         with self._mode:
             yield
         self._exchange(END, torch.zeros(0, dtype=torch.float64))
@@ -52,7 +52,7 @@ class TeamStatistics:
         return first
 
     def sent_since(self) -> int:
-        """Bytes that all have sent to each other since this was asked last, as far as this member has had rows."""
+        """Bytes that all members sent to each other since the last call, in batches of which this member had rows."""
         sent, self._sent = self._sent, 0
         return sent
 

@@ -1,12 +1,12 @@
-"""Reach: which addresses a mirror may have. Anywhere, for whoever names the mirrors himself; public ones only, for a node that fetches what
-a stranger names.
+"""Reach: which addresses a mirror may have. Users may name mirrors at any address; a node that fetches what a stranger names uses public
+addresses only.
 
-A stranger's index could otherwise have a desktop call its router, a printer, or the metadata service of a cloud (server-side request
-forgery). So while only public addresses are allowed, a name is resolved here, each address that came of it is looked at, and the
-connection is made to one of these very addresses: a name that resolves to another one a moment later (DNS rebinding) changes nothing.
-Redirects are followed by new connections, and so are looked at, too.
+Otherwise a stranger's index could make a desktop call its router, a printer, or a cloud's metadata service (server-side request forgery).
+So while only public addresses are allowed, this module resolves the name, checks each address, and connects to one of the checked
+addresses. A name that resolves to another address a moment later (DNS rebinding) changes nothing. Each redirect makes a new connection
+and is checked, too.
 
-The setting is of the process and not of a thread, because readers run in threads of their own.
+The setting belongs to the process and not to a thread, because readers run in threads of their own.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from laminar.core.errors import LaminarError
 from laminar.data.mirrors.faults import Fault, Kind
 from laminar.store import drivers
 
-DIALLED: Final = ("http", "https", "ftp")  # schemes whose readers connect by way of this module
+DIALLED: Final = ("http", "https", "ftp")  # schemes whose readers connect through this module
 NOT_PUBLIC: Final = "its address is not a public one, and the owner of this machine lets strangers name no others (--allow-private)"
-# What the Internet's registries hand out to everybody is 2000::/3; these parts of it are for something else
+# Public IPv6 addresses are in 2000::/3; these parts of it have other purposes
 _IPV6: Final = ipaddress.IPv6Network("2000::/3")
 _IPV6_SPECIAL: Final = tuple(ipaddress.IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last 32 bits are the IPv4 address that is really called
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last 32 bits are the IPv4 address that is actually contacted
 _IPV4_SPECIAL: Final = tuple(
     ipaddress.IPv4Network(text)
     for text in (
         "0.0.0.0/8",  # this machine
         "10.0.0.0/8",
-        "100.64.0.0/10",  # shared by the customers of a provider
+        "100.64.0.0/10",  # carrier-grade NAT
         "127.0.0.0/8",
         "169.254.0.0/16",
         "172.16.0.0/12",
@@ -43,7 +43,7 @@ _IPV4_SPECIAL: Final = tuple(
         "198.18.0.0/15",
         "198.51.100.0/24",
         "203.0.113.0/24",
-        "224.0.0.0/3",  # groups, the reserved, and everybody here
+        "224.0.0.0/3",  # multicast, reserved, broadcast
     )
 )
 _only_public = False
@@ -51,7 +51,7 @@ _only_public = False
 
 @contextlib.contextmanager
 def only_public(wanted: bool = True) -> Iterator[None]:
-    """Within it, this process connects to mirrors at public addresses only."""
+    """While the context is active, this process connects to mirrors at public addresses only."""
     global _only_public
     before, _only_public = _only_public, wanted or _only_public
     try:
@@ -61,7 +61,7 @@ def only_public(wanted: bool = True) -> Iterator[None]:
 
 
 def restricted() -> bool:
-    """Strangers name the mirrors just now."""
+    """Whether only public addresses are allowed now."""
     return _only_public
 
 
@@ -82,7 +82,7 @@ def is_public(address: str) -> bool:
 
 
 def refuse_scheme(url: str) -> None:
-    """L504 for a mirror whose reader finds its own way to an address, while that is restricted."""
+    """Raise L504 for a mirror whose reader does not connect through this module, while addresses are restricted."""
     scheme = drivers.scheme_of(url)
     if _only_public and scheme not in DIALLED:
         raise LaminarError(
@@ -93,7 +93,7 @@ def refuse_scheme(url: str) -> None:
 
 
 def dial(host: str, port: int, timeout: float, *, only_at_public: bool = False) -> socket.socket:
-    """A connection to the host. Fault where none of its addresses may be called; OSError where none answers.
+    """Connect to the host. Raises Fault if none of its addresses is allowed, and OSError if none answers.
 
     `only_at_public`: at public addresses only, also after the end of `only_public`: readers that were made in it may outlive it.
     """
@@ -119,7 +119,7 @@ def dial(host: str, port: int, timeout: float, *, only_at_public: bool = False) 
 
 
 def _is_own(made: socket.socket) -> bool:
-    """The other side is this very machine, at a public address that it has."""
+    """Whether the other side is this machine itself, at one of its public addresses."""
     return bool(made.getpeername()[0] == made.getsockname()[0])
 
 
