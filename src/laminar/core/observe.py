@@ -73,6 +73,8 @@ def state(tag: str, root: Path, digest_of: DigestOf) -> str:
         found = os.stat(path)
         if stat.S_ISDIR(found.st_mode):
             return "folder"
+        if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for, and a device never ends
+            return "no file"
         if kind == "asked":
             return f"{found.st_size} bytes"
         return _meaning(path) if kind == "source" else digest_of(path)

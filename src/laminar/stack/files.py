@@ -113,9 +113,9 @@ def import_layer(
             run="",
             provenance=manifest.provenance,
         )
-        store.commit(manifest, record, f"{stack}/{layer}", why=f"import of {path.name}")
         if factory is not None:
             note_own(store, manifest)  # its graph was traced from the project's code
+        store.commit(manifest, record, f"{stack}/{layer}", why=f"import of {path.name}")
     return manifest.id
 
 

@@ -30,9 +30,9 @@ from torch import Tensor, nn
 from laminar.core import digest
 from laminar.core.confine import memory_of_machine
 from laminar.core.errors import CATALOGUE, LaminarError
-from laminar.data.dataset import as_float
+from laminar.data.dataset import Dataset, as_float
 from laminar.stack.foreign_frames import DTYPES, HEAD, Frame, pack, unpack_head
-from laminar.stack.make import remake
+from laminar.stack.make import Made, from_code
 from laminar.store.manifest import Manifest
 from laminar.store.own import is_own
 from laminar.store.store import Store
@@ -56,14 +56,24 @@ def confined(store: Store, id: str, root: Path | None) -> Iterator[nn.Module]:
     try:
         module = ForeignModel(_called(manifest), {"store": str(store.root), "id": id, "root": str(root) if root else None})
     except LaminarError as error:
-        if error.code != "L706":
+        model = from_code(store, manifest, root) if error.code == "L706" else None
+        if model is None:
             raise
-        yield remake(store, manifest, root)[0].eval()  # a kernel that lies elsewhere, or has no file: the project's code may know of it
+        yield model.eval()  # a kernel that lies elsewhere, or has no file, and the layer's code is here
         return
     try:
         yield module
     finally:
         module.close()
+
+
+def stands_on_foreign(store: Store, parent: str | None, made: Made, root: Path, data: Dataset, batch: int) -> bool:
+    """Does a layer that is to run here stand on the graph of a foreign one? Then that is tried first: L210."""
+    below = store.layer(parent) if parent and made.route == "graph" else None
+    if below is None or not is_foreign(store, below):
+        return False
+    try_out(store, below.id, root, data.train.x, batch)
+    return True
 
 
 def try_out(store: Store, id: str, root: Path, samples: NDArray[Any], batch: int) -> None:
@@ -110,9 +120,9 @@ class ForeignModel(nn.Module):
         """`brief` says where its graph is, and `called` what it is in messages."""
         super().__init__()
         self.called, self.ended = called, False
-        environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
+        environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT) and "TOKEN" not in name}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "laminar.stack.foreign_process"],
+            [sys.executable, "-P", "-m", "laminar.stack.foreign_process"],  # -P: a random.py of the folder we are in is no library
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

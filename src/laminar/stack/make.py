@@ -73,7 +73,7 @@ def make(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, da
     else:
         assert below is not None  # read.py refuses a first layer that stands on nothing
         model, route = remake(store, below, file.root)
-        steps = list(below.model["steps"])
+        steps = list(below.model.get("steps", []))
         project_code.forget(file.root)
     for path, to in layer.replacements().items():
         step = {"replace": path, **_step(to.model, to.args, known, file, layer.name, "replace")}
@@ -93,11 +93,8 @@ def outputs_of(data: Dataset) -> int:
 
 def remake(store: Store, manifest: Manifest, root: Path | None) -> tuple[nn.Module, Route]:
     """The model of a kept layer with its tensors: from code that has not changed since, else from its graph."""
-    tensors = store.get_tensors(manifest)
-    steps: list[dict[str, Any]] = manifest.model.get("steps", [])
-    if root is not None and steps and all(_same_code(step, root) for step in steps):
-        model = _from_steps(steps, root)
-        load_state(model, tensors, manifest.aliases)
+    model = from_code(store, manifest, root)
+    if model is not None:
         return model, "code"
     if manifest.graph.eval is None:
         raise LaminarError(
@@ -109,6 +106,16 @@ def remake(store: Store, manifest: Manifest, root: Path | None) -> tuple[nn.Modu
     return from_graph(store, manifest, root), "graph"
 
 
+def from_code(store: Store, manifest: Manifest, root: Path | None) -> nn.Module | None:
+    """The model of a layer by code of the project that has not changed since; None where there is none."""
+    steps: list[dict[str, Any]] = manifest.model.get("steps", [])
+    if root is None or not steps or not isinstance(steps, list) or not all(_same_code(step, root) for step in steps):
+        return None
+    model = _from_steps(steps, root)
+    load_state(model, store.get_tensors(manifest), manifest.aliases)
+    return model
+
+
 def from_graph(store: Store, manifest: Manifest, root: Path | None) -> nn.Module:
     """The model of a layer's graph, which must be the one its id speaks of: whoever sent the manifest chose the objects it names.
     Kernels that it calls are looked for in the project's folder. Raises L706."""
@@ -116,7 +123,7 @@ def from_graph(store: Store, manifest: Manifest, root: Path | None) -> nn.Module
     assert manifest.graph.eval is not None
     evaluation = store.objects.read(manifest.graph.eval)
     with kernels_from(root):
-        if train is not None and structure_of(train, evaluation) != manifest.structure:
+        if train is None or structure_of(train, evaluation) != manifest.structure:  # no layer was ever kept with one of its two graphs
             raise LaminarError(
                 "L403",
                 f"the graph of layer {manifest.name} ({digest.short(manifest.id)}) is not the one its id was made of",
@@ -155,11 +162,10 @@ def _step(factory: str, args: dict[str, Any], known: dict[str, Any], file: Stack
 
 
 def _same_code(step: dict[str, Any], root: Path) -> bool:
-    """Is it made by the code of then, which finds what it found then?"""
-    seen = step.get("seen", {})
+    """Is it made by the code of then, which finds what it found then? Steps may come from somebody else, who wrote anything."""
     try:
-        if any(state_at(tag, root.resolve(), digest.of_file) != before for tag, before in seen.items()):
+        if code_of(step["factory"], root, "").sources != step["code"]:
             return False
-        return bool(code_of(step["factory"], root, "").sources == step["code"])
-    except LaminarError:
+        return all(state_at(tag, root.resolve(), digest.of_file) == before for tag, before in step.get("seen", {}).items())
+    except (LaminarError, AttributeError, KeyError, TypeError, ValueError):
         return False

@@ -19,7 +19,7 @@ from laminar.data.sources.protocol import Progress as DataProgress
 from laminar.model.isolation import undone
 from laminar.stack.as_written import data_as_written, layer_as_written
 from laminar.stack.diagnose import start_of, unseen_notes, why_other
-from laminar.stack.foreign import is_foreign, try_out
+from laminar.stack.foreign import stands_on_foreign
 from laminar.stack.keep import About, keep
 from laminar.stack.key import key_of, located, order_of
 from laminar.stack.make import make
@@ -80,10 +80,7 @@ def _train_layer(
         raise located(error, file.where("data", layer.data, "source"), f"data.{layer.data}") from error
     looking, asked = Looking(file.root), without_seen(step.inputs)
     made = make(file, store, layer, step.parent, data, looking)
-    below = store.layer(step.parent) if step.parent and made.route == "graph" else None
-    foreign = below is not None and is_foreign(store, below)
-    if foreign and below is not None:
-        try_out(store, below.id, file.root, data.train.x, layer.train.batch)
+    foreign = stands_on_foreign(store, step.parent, made, file.root, data, layer.train.batch)
     _same_code(step, made.steps)
     with looking:
         fitted = fit_model(file, layer, made, data)
@@ -161,9 +158,9 @@ def _train_layer(
             run=run,
             provenance=manifest.provenance | {"start": start},
         )
-        store.commit(manifest, record, ref, why="build")
         if not foreign:
-            note_own(store, manifest)
+            note_own(store, manifest)  # first: a layer that is committed is not built again, and would stay foreign
+        store.commit(manifest, record, ref, why="build")
         runs.finish(store, record)
         checkpoint.remove(folder)
         spent |= {"training": trained.seconds, "keeping": clock.monotonic() - began}

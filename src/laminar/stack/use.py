@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
@@ -20,7 +20,7 @@ from laminar.data.dataset import Dataset
 from laminar.data.open import open_data
 from laminar.data.spec import DataSpec
 from laminar.stack.foreign import confined, is_foreign
-from laminar.stack.make import from_graph, remake
+from laminar.stack.make import from_graph, outputs_of, remake
 from laminar.stack.project import Project
 from laminar.store.manifest import Manifest
 from laminar.store.store import Store
@@ -51,6 +51,28 @@ def model_of(store: Store, id: str, root: Path | None) -> Iterator[nn.Module]:
             yield module
     else:
         yield load_model(store, id, root)
+
+
+class _Fitting(nn.Module):
+    """A model whose outputs are what its manifest and the data say, or L204: either may come from somebody else."""
+
+    def __init__(self, model: nn.Module, manifest: Manifest, targets: int | None = None) -> None:
+        """`targets` of each sample of the data: its classes, or its numbers. None: any."""
+        super().__init__()
+        self.model, self.called, self.is_regression = model, manifest.name, manifest.task != "classification"
+        self.numbers = targets if self.is_regression or manifest.classes is None else len(manifest.classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.model(x)
+        flat = self.is_regression and made.ndim == 1  # one number for each sample
+        if not made.is_floating_point() or not (flat or made.ndim == 2) or self.numbers not in (None, 1 if flat else made.shape[1]):
+            raise LaminarError(
+                "L204",
+                f"layer {self.called} gives {made.dtype} of shape {list(made.shape)} for {len(x)} samples, "
+                f"expected {'numbers' if self.numbers is None else self.numbers} for each",
+                hint="choose other data, or another layer: what is said of this one may be wrong",
+            )
+        return made
 
 
 SplitName = Literal["test", "train"]
@@ -86,6 +108,7 @@ def evaluate(project: Project, store: Store, id: str, data: str | None, *, split
     labels = _aligned(manifest, dataset, chosen.y, data)
     objective = objective_of(store, manifest)
     with model_of(store, id, project.root) as model:
+        model = _Fitting(model, manifest, outputs_of(dataset))
         metrics = evaluate_arrays(model, [chosen.x], labels, task=manifest.task, dtype=_dtype(manifest), loss=objective)
     return Evaluation(id, data, split, len(labels), objective, metrics)
 
@@ -93,7 +116,8 @@ def evaluate(project: Project, store: Store, id: str, data: str | None, *, split
 def objective_of(store: Store, manifest: Manifest) -> str:
     """The loss that a layer was trained with. Of an imported layer nobody knows it; it is judged by the usual one of its task."""
     record = store.record(manifest.key)
-    recorded = None if record is None else record.inputs.get("train", {}).get("loss")
+    trained = None if record is None else record.inputs.get("train")
+    recorded = trained.get("loss") if isinstance(trained, dict) else None
     fitting = losses_for(manifest.task)
     if recorded is None:
         return fitting[0]
@@ -139,6 +163,7 @@ def answers(
     _check_shape(manifest, dataset, data)
     labels = _aligned(manifest, dataset, dataset.test.y, data)[rows]
     with model_of(store, id, project.root) as model:
+        model = _Fitting(model, manifest, outputs_of(dataset))
         return labels, predict_arrays(model, [dataset.test.x[rows]], dtype=_dtype(manifest))
 
 
@@ -196,7 +221,7 @@ def predict(project: Project, store: Store, id: str, files: list[Path]) -> list[
     manifest = store.layer(id)
     samples = [_sample(file, manifest) for file in files]
     with model_of(store, id, project.root) as model:
-        outputs = predict_arrays(model, [np.concatenate(samples)], dtype=_dtype(manifest))
+        outputs = predict_arrays(_Fitting(model, manifest), [np.concatenate(samples)], dtype=_dtype(manifest))
     rows: list[dict[str, Any]] = []
     names = [str(f) if len(s) == 1 else f"{f}[{i}]" for f, s in zip(files, samples, strict=True) for i in range(len(s))]
     for name, output in zip(names, outputs, strict=True):
@@ -225,7 +250,11 @@ def _dtype(manifest: Manifest) -> str:
 def _sample(path: Path, manifest: Manifest) -> NDArray[Any]:
     """A file as a batch of samples in the layer's own shape, dtype and scale."""
     shape = tuple(manifest.input["shape"])
-    dtype = np.dtype(manifest.input["dtype"])
+    name = str(manifest.input.get("dtype", "float32"))
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        raise LaminarError("L204", f"layer {manifest.name} takes {name}, which no file has", hint="laminar evaluate on data") from None
     if not path.exists():
         raise LaminarError("L101", f"there is no {path}", hint="name an image or a .npy file")
     if path.suffix == ".npy":

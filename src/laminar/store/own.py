@@ -18,7 +18,8 @@ from laminar.store.store import Store
 def note_own(store: Store, manifest: Manifest) -> None:
     """Record a manifest that this process has just made as the store's own."""
     path = store.layout.own / f"{manifest.id}.json"
-    path.parent.mkdir(exist_ok=True)
+    with atomic.explaining_os_errors(path):
+        path.parent.mkdir(exist_ok=True)
     atomic.write_text(path, json.dumps(_graphs(manifest)) + "\n")
 
 

@@ -53,6 +53,15 @@ def test_files_folders_and_questions(tmp_path: Path) -> None:
     assert state("asked:flag", tmp_path, digest.of_file) == "0 bytes"
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+@pytest.mark.parametrize("kind", ["file", "source", "asked"])
+def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
+    """A pipe is waited for and a device never ends; whoever wrote the record may have named one."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("pipe", os.devnull):
+        assert state(f"{kind}:{path}", tmp_path, digest.of_file) == "no file"
+
+
 def test_nothing_is_heard_outside(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     plain = os.stat

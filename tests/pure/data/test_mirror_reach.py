@@ -15,7 +15,7 @@ from laminar.data.mirrors.faults import Fault, Kind
 from laminar.data.mirrors.fetch import fetch_index
 from laminar.data.mirrors.readers import reach
 from laminar.data.mirrors.readers.ftp_reader import FtpReader
-from laminar.data.mirrors.readers.places import must_be_mirror
+from laminar.data.mirrors.readers.places import must_be_mirror, reader_of
 from laminar.data.mirrors.readers.protocol import Ask, Timeouts
 from laminar.data.mirrors.readers.reach import dial, is_public, only_public
 from tests.multi.data.mirror_servers import Mischief, naughty_http
@@ -115,6 +115,18 @@ def test_a_public_address_of_this_machine_is_no_other(listener: socket.socket, m
     monkeypatch.setattr(reach, "is_public", lambda _: True)
     with only_public(), pytest.raises(Fault):
         dial("127.0.0.1", listener.getsockname()[1], 1.0)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "ftp"])
+def test_a_reader_that_outlives_the_fetching_calls_up_nobody_else_either(listener: socket.socket, scheme: str) -> None:
+    """Its thread may still wait for a slow mirror, which then redirects it, when the others have fetched everything."""
+    with only_public():
+        reader = reader_of(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}", Timeouts(connect=1.0, read=1.0))
+    with contextlib.closing(reader), pytest.raises(Fault) as caught:
+        next(iter(reader.stream(Ask("a", 0, 9, 9, None))))
+    assert caught.value.kind is Kind.REFUSED
+    with pytest.raises(TimeoutError):
+        listener.accept()
 
 
 @contextlib.contextmanager

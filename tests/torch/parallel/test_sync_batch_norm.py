@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from laminar.core.clock import FakeClock
 from laminar.core.errors import LaminarError
 from laminar.model.graph import export_forms, load_forms
 from laminar.model.weights import state
-from laminar.parallel.sync.batch_norms import Moments, combined, moments_of
+from laminar.parallel.sync.batch_norms import BatchNorms, Moments, combined, moments_of
 from laminar.parallel.sync.row_facts import RowFacts, refuse_mixed
 from laminar.parallel.sync.row_probe import row_facts
 from laminar.train.compression import TopK
@@ -280,6 +281,41 @@ def test_moments_are_exact_far_from_zero() -> None:
     large = torch.randn(3, 2, 1 << 17)
     torch.testing.assert_close(moments_of(large).variance, large.double().var((0, 2), correction=0))
     assert isinstance(found, Moments)
+
+
+class Alone:
+    """The statistics of a team of one."""
+
+    constant = False
+
+    def moments(self, x: Tensor) -> Moments:
+        return moments_of(x)
+
+    def add_up(self, own: Tensor) -> Tensor:
+        return own
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_a_half_under_autocast_is_normalised_as_by_torch(half: torch.dtype, affine: bool) -> None:
+    """What convolutions give under autocast is a half; weights, running statistics, and what is calculated with, are float32."""
+    samples = (torch.randn(64, 4, 3, 3, generator=torch.Generator().manual_seed(0)) + 20.0).to(half)
+
+    def ran(mode: contextlib.AbstractContextManager[object]) -> list[Tensor]:
+        x, norm = samples.clone().requires_grad_(), nn.BatchNorm2d(4, affine=affine)
+        with mode:
+            y = norm(x)
+            (y.float() ** 3).sum().backward()
+        grads = [parameter.grad for parameter in (x, *norm.parameters()) if parameter.grad is not None]
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        return [y.detach(), *grads, norm.running_mean, norm.running_var]
+
+    expected, found = ran(contextlib.nullcontext()), ran(BatchNorms(Alone()))
+    assert [one.dtype for one in found] == [one.dtype for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        within = 1e-5 if one.dtype == torch.float32 else 2 * torch.finfo(half).eps  # two roundings
+        assert float((one.double() - other.double()).abs().max()) <= within * float(other.double().abs().max())
 
 
 def test_a_batch_of_one_row_is_refused_as_in_one_process(tmp_path: Path) -> None:

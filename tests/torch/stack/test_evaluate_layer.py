@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -98,3 +99,27 @@ def test_a_pulled_layer_is_judged_on_packaged_data_without_a_stack_file(built: E
     cli("pull", str(tmp_path / "remote"), "digits/head", cwd=tmp_path / "empty")
     done = cli("evaluate", "digits/head", "--json", cwd=tmp_path / "empty")
     assert json.loads(done.stdout)["data"] == "digits"
+
+
+def test_data_with_another_number_of_targets_is_refused(tmp_path: Path) -> None:
+    """Differences of (50, 1) and (50, 2) would be taken of everything with everything."""
+    example = points(tmp_path / "lines", "mse")
+    example.build()
+    np.savez(example.root / "two.npz", x=np.zeros((50, 3), np.float32), y=np.zeros((50, 2), np.float32))
+    with pytest.raises(LaminarError, match="expected 2 for each") as caught:
+        judge(example, "line", "npz:two.npz")
+    assert caught.value.code == "L204"
+
+
+@pytest.mark.parametrize("trained", [["loss"], "mse", 7, None])
+def test_a_record_of_somebody_else_may_say_anything_of_the_training(tmp_path: Path, trained: object) -> None:
+    example = points(tmp_path / "lines", "mse")
+    example.build()
+    store = example.store()
+    manifest = store.layer(str(store.refs.get("lines/line")))
+    record = store.record(manifest.key)
+    assert record is not None
+    content = msgspec.to_builtins(record)
+    content["inputs"]["train"] = trained
+    store.layout.key(manifest.key).write_bytes(records.dump(content))
+    assert judge(example, "line", "points").objective == "mse"

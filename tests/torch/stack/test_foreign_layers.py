@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from laminar.core.errors import LaminarError
 from laminar.stack import foreign, foreign_frames, use
 from laminar.stack.files import export_layer, import_layer
 from laminar.stack.foreign import ForeignModel, is_foreign
+from laminar.stack.make import from_code
 from laminar.stack.project import open_project
 from laminar.store.own import is_own
 from tests.conftest import Example, cli
@@ -47,8 +49,6 @@ def batch(rows: int = 3) -> Tensor:
 
 
 def test_a_build_makes_layers_of_our_own_and_a_manifest_from_elsewhere_does_not(built: Example) -> None:
-    import msgspec
-
     store = built.store()
     manifest = store.layer(str(store.refs.get("digits/head")))
     assert is_own(store, manifest)
@@ -237,3 +237,145 @@ def test_confine_says_what_holds_and_that_holds(tmp_path: Path) -> None:
     held, succeeded = json.loads(done.stdout)
     assert {"memory", "writes"} <= set(held)
     assert set(succeeded) == {"own", *({"network", "programs", "files"} - set(held))}
+
+
+def test_a_file_of_the_folder_we_are_in_is_no_library_of_the_child(built: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    (built.root / "random.py").write_text("raise SystemExit('this is the random.py of a project')\n")
+    monkeypatch.chdir(built.root)
+    module = ForeignModel("layer head", brief(built, become_foreign(built)))
+    try:
+        assert len(module(batch())) == 3
+    finally:
+        module.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_the_child_gets_no_token(built: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINAR_JOIN_TOKEN", "secret")
+    module = ForeignModel("layer head", brief(built, become_foreign(built)))
+    try:
+        assert b"TOKEN" not in Path(f"/proc/{module._process.pid}/environ").read_bytes()
+    finally:
+        module.close()
+
+
+def test_a_graph_that_the_id_does_not_speak_of_is_refused(built: Example) -> None:
+    """The id is a digest of both graphs together. A remote that leaves one out may not choose the other, not even under a pinned id."""
+    id, store = become_foreign(built), built.store()
+    manifest, other = store.layer(id), store.layer(str(store.refs.get("digits/strokes")))
+    for graph in (
+        msgspec.structs.replace(manifest.graph, train=None),
+        msgspec.structs.replace(manifest.graph, train=None, eval=other.graph.eval),
+        msgspec.structs.replace(manifest.graph, train=manifest.graph.eval),
+    ):
+        forged = msgspec.structs.replace(manifest, graph=graph)
+        assert forged.own_id() == id
+        store.write_layer(forged)
+        with pytest.raises(LaminarError, match="is not the one its id was made of") as caught:
+            use.evaluate(open_project(built.root), store, id, "odd")
+        assert caught.value.code == "L403"
+
+
+def test_a_build_that_is_ended_while_it_commits_leaves_no_foreign_layer(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is committed is not built again, so nobody would say later that it was made here."""
+    from laminar.store.store import Store
+
+    plain = Store.commit
+
+    def commits_and_ends(self: Store, *args: Any, **named: Any) -> None:
+        plain(self, *args, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Store, "commit", commits_and_ends)
+        example.build("strokes")
+    store = example.store()
+    assert is_own(store, store.layer(str(store.refs.get("digits/strokes"))))
+
+
+def test_a_foreign_graph_without_its_kernel_is_not_run_here_instead(built: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child says that a kernel is missing: then the project's own code may make the layer, and nothing else."""
+
+    def no_kernel(*_: object) -> None:
+        raise LaminarError("L706", "the graph calls a kernel that is not here", hint="none")
+
+    id, store = become_foreign(built), built.store()
+    monkeypatch.setattr(ForeignModel, "__init__", no_kernel)
+    with foreign.confined(store, id, built.root) as model:
+        assert len(model(batch())) == 3  # by the code
+    built.edit("parts/activation.py", "nn.ReLU()", "nn.Tanh()")
+    with pytest.raises(LaminarError) as caught, foreign.confined(store, id, built.root):
+        pass
+    assert caught.value.code == "L706"
+
+
+@pytest.mark.parametrize("look", ["plan", "split"])
+def test_who_only_looks_at_a_layer_on_a_foreign_one_tries_that_first(built: Example, look: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from laminar.parallel.split.describe import describe_split
+    from laminar.plan.trials.open_layer import open_layer
+
+    become_foreign(built)
+    built.edit("parts/activation.py", "nn.ReLU()", "nn.Tanh()")
+    built.edit("laminar.toml", 'from = "strokes"', f'from = "{built.store().refs.get("digits/strokes")}"')
+
+    mesh = 'strategy = { kind = "mesh", mesh = { cols = 2 }, split = { batch = "cols" } }'
+    built.edit("laminar.toml", "lr = 0.01, seed = 0, threads = 1 }   # quick", f"lr = 0.01, seed = 0, threads = 1, {mesh} }}")
+
+    def dies(self: ForeignModel, x: Tensor, form: str) -> Tensor | None:
+        raise self._broken("it died")
+
+    monkeypatch.setattr(ForeignModel, "ask", dies)
+    project, store = open_project(built.root), built.store()
+    with pytest.raises(LaminarError) as caught:
+        if look == "split":
+            describe_split(project.need_file(), store, "head")
+        else:
+            with open_layer(project.need_file(), store, "head"):
+                pass
+    assert caught.value.code == "L210"
+
+
+MISFITS = {
+    "no classes": (0,),
+    "fewer classes": (2,),
+    "more classes": (99,),
+    "no dimension for classes": (),
+    "pictures": (5, 2, 2),
+}
+
+
+@pytest.mark.parametrize("shape", MISFITS.values(), ids=MISFITS.keys())
+def test_outputs_that_do_not_fit_the_manifest_are_an_error_and_no_bug(
+    built: Example, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import numpy as np
+
+    id, project, store = become_foreign(built), open_project(built.root), built.store()
+    np.save(tmp_path / "x.npy", batch().numpy())
+    monkeypatch.setattr(ForeignModel, "ask", lambda _, x, __: torch.zeros(len(x), *shape))
+    for attempt in (lambda: use.evaluate(project, store, id, "odd"), lambda: use.predict(project, store, id, [tmp_path / "x.npy"])):
+        with pytest.raises(LaminarError, match="expected 5 for each") as caught:
+            attempt()
+        assert caught.value.code == "L204"
+
+
+@pytest.mark.parametrize(
+    "steps", [7, "models:head", [7], [{}], [{"factory": 7, "code": {}}], [{"factory": "laminar:mlp", "code": {}, "seen": 7}]]
+)
+def test_steps_that_somebody_else_wrote_are_no_code_of_ours(built: Example, steps: Any) -> None:
+    store = built.store()
+    manifest = store.layer(str(store.refs.get("digits/head")))
+    forged = msgspec.structs.replace(manifest, model={"steps": steps})
+    assert from_code(store, forged, built.root) is None
+
+
+def test_samples_for_a_layer_whose_dtype_is_odd(built: Example, tmp_path: Path) -> None:
+    import numpy as np
+
+    store = built.store()
+    manifest = store.layer(str(store.refs.get("digits/head")))
+    np.save(tmp_path / "x.npy", batch().numpy())
+    shape = manifest.input["shape"]
+    assert use._sample(tmp_path / "x.npy", msgspec.structs.replace(manifest, input={"shape": shape})).dtype == np.float32
+    with pytest.raises(LaminarError, match="takes bfloat16"):
+        use._sample(tmp_path / "x.npy", msgspec.structs.replace(manifest, input={"shape": shape, "dtype": "bfloat16"}))

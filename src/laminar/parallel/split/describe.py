@@ -14,6 +14,7 @@ from laminar.parallel.split.grid import Grid
 from laminar.parallel.split.place import Placed
 from laminar.parallel.split.prepare import place_job, rules_of
 from laminar.parallel.split.traffic import Traffic, traffic
+from laminar.stack.foreign import stands_on_foreign
 from laminar.stack.key import located
 from laminar.stack.make import make
 from laminar.stack.open_job import prepare_job
@@ -41,7 +42,9 @@ def describe_split(file: StackFile, store: Store, name: str) -> dict[str, Any]:
             hint='strategy = { kind = "mesh", mesh = { cols = 2 }, split = { hidden = "cols" } } in its train',
         )
     data = open_data(file.spec.data[layer.data], file.root, cache=fingerprint_folder(store))
-    made = make(file, store, layer, resolve(file, store, layer, parent_of(file.spec, layer)), data)
+    parent = resolve(file, store, layer, parent_of(file.spec, layer))
+    made = make(file, store, layer, parent, data)
+    stands_on_foreign(store, parent, made, file.root, data, layer.train.batch)
     job = prepare_job(file, store, layer, made, data, store.root / "tmp" / "split").job
     try:
         if isinstance(how, Mesh):

@@ -89,7 +89,8 @@ def normalised(
         moments = statistics.moments(x)
         if moments.count <= 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {x.shape}")
-        mean, scale = moments.mean.to(x.dtype), torch.rsqrt(moments.variance + eps).to(x.dtype)
+        kept = torch.promote_types(x.dtype, torch.float32)  # under autocast x may be a half: its statistics are none, as torch's are not
+        mean, scale = moments.mean.to(kept), torch.rsqrt(moments.variance + eps).to(kept)
     found: Tensor = _Normalised.apply(x, weight, bias, mean, scale, (moments.count, eps, statistics))  # type: ignore[no-untyped-call]
     return found, moments, mean, scale
 
@@ -110,7 +111,7 @@ class _Normalised(torch.autograd.Function):
         ctx.save_for_backward(x, weight, mean, scale)
         times = scale if weight is None else scale * weight
         plus = -mean * times if bias is None else bias - mean * times
-        return torch.addcmul(_by_channel(plus, x), x, _by_channel(times, x))
+        return torch.addcmul(_by_channel(plus, x), x, _by_channel(times, x)).to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
@@ -128,9 +129,10 @@ class _Normalised(torch.autograd.Function):
             if statistics.constant:
                 into = grad * _by_channel(times, x)
             else:
-                of_mean, of_scale = (statistics.add_up(torch.cat([plain, along]).double()) / count).to(x.dtype).chunk(2)
+                of_mean, of_scale = (statistics.add_up(torch.cat([plain, along]).double()) / count).to(mean.dtype).chunk(2)
                 into = (x - _by_channel(mean, x)).mul_(_by_channel(-scale * of_scale, x))
                 into.add_(grad).sub_(_by_channel(of_mean, x)).mul_(_by_channel(times, x))
+            into = into.to(x.dtype)
         return into, along if wants_weight else None, plain if wants_bias else None, None, None, None
 
 
@@ -146,6 +148,7 @@ def _sums(x: Tensor, grad: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor,
 def _differentiable(x: Tensor, weight: Tensor | None, grad: Tensor, mean: Tensor, scale: Tensor, how: Any) -> tuple[Tensor, Tensor, Tensor]:
     """The same gradients in differentiable operations, for models that take the gradient of a gradient."""
     count, eps, statistics = how
+    x, grad = x.to(mean.dtype), grad.to(mean.dtype)
 
     def together(numbers: Tensor) -> Tensor:
         found: Tensor = _Together.apply(numbers, statistics)  # type: ignore[no-untyped-call]

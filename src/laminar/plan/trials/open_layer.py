@@ -11,6 +11,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, nowhere
 from laminar.core.nearest import did_you_mean
 from laminar.data.open import open_data
+from laminar.stack.foreign import stands_on_foreign
 from laminar.stack.key import located
 from laminar.stack.make import make
 from laminar.stack.open_job import Description, prepare_job
@@ -38,6 +39,7 @@ def open_layer(file: StackFile, store: Store, name: str, emit: Emit = nowhere) -
             raise located(error, file.where("data", layer.data, "source"), f"data.{layer.data}") from error
         parent = _parent(file, store, layer)
         made = make(file, store, layer, parent, data)
+        stands_on_foreign(store, parent, made, file.root, data, layer.train.batch)
         job = prepare_job(file, store, layer, made, data, store.run_folder(run), emit=emit).job
         yield job, Description(file, store.root, layer.name, parent, run)
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from laminar.data.mirrors.faults import Fault, Kind
 from laminar.data.mirrors.readers.protocol import BLOCK, Ask, Timeouts
-from laminar.data.mirrors.readers.reach import dial
+from laminar.data.mirrors.readers.reach import dial, restricted
 from laminar.data.mirrors.readers.socket_faults import connecting, shut
 
 _GONE: Final = (EOFError, ConnectionError)
@@ -21,9 +21,13 @@ _TOO_MANY: Final = ("421", "425")
 class _Dialled(ftplib.FTP):
     """ftplib's makes its connection itself. Data connections go to the address that this one has, whatever the server says."""
 
+    def __init__(self, only_public: bool) -> None:
+        super().__init__()
+        self._only_public = only_public
+
     def connect(self, host: str = "", port: int = 0, timeout: float = -999, source_address: tuple[str, int] | None = None) -> str:  # noqa: ARG002
         self.host, self.port, self.timeout = host, port, timeout
-        self.sock = dial(host, port, timeout)
+        self.sock = dial(host, port, timeout, only_at_public=self._only_public)
         self.af = self.sock.family
         self.file = self.sock.makefile("r", encoding=self.encoding)
         self.welcome: str = self.getresp()
@@ -38,6 +42,7 @@ class FtpReader:
         self._user, self._password = unquote(parts.username or "anonymous"), unquote(parts.password or "")
         self._root = unquote(parts.path).rstrip("/")
         self._timeouts = timeouts
+        self._only_public = restricted()
         self._ftp: ftplib.FTP | None = None
         self._data: socket.socket | None = None
         self._path, self._at = "", 0  # where the data connection stands
@@ -139,7 +144,7 @@ class FtpReader:
         return ftp.transfercmd(command, rest=self._at or None)
 
     def _connect(self) -> ftplib.FTP:
-        ftp: ftplib.FTP = _Dialled()
+        ftp: ftplib.FTP = _Dialled(self._only_public)
         try:
             with connecting(self._timeouts.connect):
                 try:

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from laminar.data.mirrors.faults import Fault, Kind
 from laminar.data.mirrors.readers.protocol import BLOCK, Ask, Timeouts
-from laminar.data.mirrors.readers.reach import dial
+from laminar.data.mirrors.readers.reach import dial, restricted
 from laminar.data.mirrors.readers.socket_faults import connecting, shut
 
 REDIRECTS: Final = 5
@@ -42,6 +42,7 @@ class HttpReader:
         parts = urlsplit(url)
         self._base = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=parts.path.rstrip("/") + "/", fragment="")
         self._timeouts = timeouts
+        self._only_public = restricted()
         self._headers = {"User-Agent": "laminar", "Accept-Encoding": "identity"}
         self._login: dict[str, str] = {}
         if parts.username is not None:
@@ -164,6 +165,9 @@ class HttpReader:
                 raise Fault(Kind.ERROR, f"{type(error).__name__}: {error}") from error
         raise AssertionError
 
+    def _dial(self, host: str, port: int) -> socket.socket:
+        return dial(host, port, self._timeouts.connect, only_at_public=self._only_public)
+
     def _connect(self, place: tuple[str, str]) -> http.client.HTTPConnection:
         scheme, netloc = place
         made: http.client.HTTPConnection
@@ -171,10 +175,10 @@ class HttpReader:
             if scheme == "https":
                 context = ssl.create_default_context()
                 made = http.client.HTTPSConnection(netloc, context=context)
-                made.sock = context.wrap_socket(dial(made.host, made.port, self._timeouts.connect), server_hostname=made.host)
+                made.sock = context.wrap_socket(self._dial(made.host, made.port), server_hostname=made.host)
             else:
                 made = http.client.HTTPConnection(netloc)
-                made.sock = dial(made.host, made.port, self._timeouts.connect)
+                made.sock = self._dial(made.host, made.port)
         made.auto_open = 0  # so that we notice when it is gone
         made.sock.settimeout(self._timeouts.read)
         self._sockets = [sock for sock in self._sockets if sock.fileno() != -1]

@@ -92,9 +92,12 @@ def refuse_scheme(url: str) -> None:
         )
 
 
-def dial(host: str, port: int, timeout: float) -> socket.socket:
-    """Connect to the host. Raises Fault if none of its addresses is allowed, and OSError if none answers."""
-    if not _only_public:
+def dial(host: str, port: int, timeout: float, *, only_at_public: bool = False) -> socket.socket:
+    """Connect to the host. Raises Fault if none of its addresses is allowed, and OSError if none answers.
+
+    `only_at_public`: at public addresses only, also after the end of `only_public`: readers that were made in it may outlive it.
+    """
+    if not (only_at_public or _only_public):
         return _at_once(socket.create_connection((host, port), timeout))
     addresses = [found[4][0] for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     public = [str(address) for address in dict.fromkeys(addresses) if is_public(str(address))]
