@@ -30,10 +30,11 @@ _ALL_FILES: Final = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1
 # Numbers of system calls that a computing process does not need.
 _DENIED: Final[dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]]] = {
     # machine: (its number for seccomp,
-    # programs: execve, execveat, ptrace, process_vm_readv, process_vm_writev, kill, io_uring_setup,
+    # programs: execve, execveat, ptrace, process_vm_readv, process_vm_writev, io_uring_setup,
+    #   and signals: kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal
     # network: socket, connect, socketpair)
-    "x86_64": (0xC000003E, (59, 322, 101, 310, 311, 62, 425), (41, 42, 53)),
-    "aarch64": (0xC00000B7, (221, 281, 117, 270, 271, 129, 425), (198, 203, 199)),
+    "x86_64": (0xC000003E, (59, 322, 101, 310, 311, 425, 62, 200, 234, 129, 297, 424), (41, 42, 53)),
+    "aarch64": (0xC00000B7, (221, 281, 117, 270, 271, 425, 129, 130, 131, 138, 240, 424), (198, 203, 199)),
 }
 _ALLOW, _REFUSE, _X32 = 0x7FFF0000, 0x00050000 | 1, 0x40000000  # EPERM
 

@@ -47,6 +47,26 @@ def test_the_process_that_computes_keeps_its_own_files_and_the_network(tmp_path:
     assert set(succeeded) == {"own", "network", *({"others"} if "files" not in held else ()), *({"programs"} - set(held))}
 
 
+SIGNALS = """
+import ctypes, json, os, sys
+from laminar.core.confine import confine
+
+held = confine()
+libc, parent = ctypes.CDLL(None, use_errno=True), os.getppid()
+ways = {"kill": (62, 129, parent, 0), "tkill": (200, 130, parent, 0), "tgkill": (234, 131, parent, parent, 0)}
+reached = [name for name, (x86, arm, *words) in ways.items() if libc.syscall(x86 if os.uname().machine == "x86_64" else arm, *words) == 0]
+os.write(1, json.dumps(["programs" in held, reached]).encode())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a system offers differs")
+def test_a_confined_process_signals_nobody() -> None:
+    """Signal 0 asks only whether a process could be signalled."""
+    done = subprocess.run([sys.executable, "-c", SIGNALS], capture_output=True, check=True)
+    filtered, reached = json.loads(done.stdout)
+    assert reached == ([] if filtered else ["kill", "tkill", "tgkill"])
+
+
 class Endless:
     """A computing process that never answers."""
 
