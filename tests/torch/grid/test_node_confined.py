@@ -39,10 +39,12 @@ os.write(1, json.dumps([sorted(held), done]).encode())
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what a system offers differs")
 def test_the_process_that_computes_keeps_its_own_files_and_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home, elsewhere = tmp_path / "home", Path(__file__).parents[3] / "README.md"
+    home, elsewhere = tmp_path / "home", tmp_path / "somebody's.txt"
     home.mkdir()
+    elsewhere.write_text("not for strangers")
+    monkeypatch.setenv("TMPDIR", str(home))  # it may use the system's folder of temporary files, where those of tests lie
     monkeypatch.setenv("LAMINAR_CACHE", str(tmp_path / "cache"))
-    done = subprocess.run([sys.executable, "-c", CONFINED, str(home), str(elsewhere)], capture_output=True, check=True, cwd=tmp_path)
+    done = subprocess.run([sys.executable, "-c", CONFINED, str(home), str(elsewhere)], capture_output=True, check=True, cwd=home)
     held, succeeded = json.loads(done.stdout)
     assert set(succeeded) == {"own", "network", *({"others"} if "files" not in held else ()), *({"programs"} - set(held))}
 
