@@ -72,8 +72,9 @@ def main() -> int:
     parser.add_argument("script", type=Path)
     parser.add_argument("--pairs", type=int, default=8, help=f"at least {FEWEST}")
     parser.add_argument("--json", type=Path, help="write the raw figures here")
-    parser.add_argument("words", nargs="*", help="of the script, after --")
-    args = parser.parse_args()
+    here = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    own, words = sys.argv[1:here], sys.argv[here + 1 :]
+    args = parser.parse_args(own)
     if args.pairs < FEWEST:
         parser.error(f"{args.pairs} pairs show nothing; at least {FEWEST}")
     with tempfile.TemporaryDirectory() as name:
@@ -81,12 +82,12 @@ def main() -> int:
         pairs: list[dict[str, Figures]] = []
         for number in range(args.pairs):
             turn = list(sources) if number % 2 == 0 else list(reversed(sources))
-            figures = {who: run(sources[who], args.script, args.words) for who in turn}
+            figures = {who: run(sources[who], args.script, words) for who in turn}
             pairs.append(figures)
             parts = [f"{key} {figures['this'][key] / figures['base'][key]:.3f}" for key in figures["this"] if key in figures["base"]]
             print(f"pair {number + 1}: {', '.join(parts)}", file=sys.stderr, flush=True)
     slower = False
-    print(f"{args.script.name} {' '.join(args.words)}: this code against {args.base}, {args.pairs} pairs; above 1: this code is better")
+    print(f"{args.script.name} {' '.join(words)}: this code against {args.base}, {args.pairs} pairs; above 1: this code is better")
     for key in (key for key in pairs[0]["this"] if all(key in pair[who] for pair in pairs for who in pair)):
         word, ratio = verdict([pair["this"][key] / pair["base"][key] for pair in pairs])
         slower |= word == "SLOWER"
