@@ -32,7 +32,7 @@ _HOOKS = (b"__init_subclass__", b"__subclasses__", b"metaclass")  # ways in whic
 
 @dataclass(frozen=True)
 class Reached:
-    """What a factory reaches."""
+    """The source code that a factory reaches."""
 
     sources: dict[str, str]  # {"models.py:convnet": sha256, ...}
     libraries: frozenset[str]  # modules that no source of ours says
@@ -162,7 +162,7 @@ class _Source:
         return [name for name in dict.fromkeys(self.imports) if name != self.name]
 
     def libraries_inside(self, wanted: str) -> set[str]:
-        """What is imported inside functions that are reached."""
+        """Return the imports inside of the functions that are reached."""
         everything = wanted == WHOLE or self.opaque
         reached = [s for group in self.definitions.values() for s in group] if everything else self.definitions.get(wanted, [])
         return {top for statement in reached for node in ast.walk(statement) for top in _libraries(node, self)}

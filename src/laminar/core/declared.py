@@ -12,7 +12,7 @@ from laminar.core.observe import ENV, FILE, DigestOf, shown, state
 
 
 def declared(reads: Iterable[str], env: Iterable[str], root: Path, digest_of: DigestOf) -> dict[str, str]:
-    """What is there now, by tag: each file that a pattern matches, each variable."""
+    """Return the present state of each file that a pattern matches and of each variable, by tag."""
     root = root.resolve()
     paths = {path for pattern in reads for path in _matching(pattern, root)}
     tags = [*(FILE + shown(str(path), root) for path in sorted(paths)), *(ENV + name for name in sorted(set(env)))]

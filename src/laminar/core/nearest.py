@@ -20,7 +20,7 @@ def nearest(word: str, valid: Iterable[str]) -> str | None:
 
 
 def slips(one: str, other: str) -> int:
-    """How many letters were missed, added, mistaken or swapped (Damerau 1964; each letter is edited once)."""
+    """Count the letters that were missed, added, mistaken or swapped (Damerau 1964; each letter is edited once)."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
