@@ -247,14 +247,22 @@ def _dtype(manifest: Manifest) -> str:
     return "float64" if any(t.dtype == "F64" for t in manifest.tensors.values()) else "float32"
 
 
+def _of_numpy(name: str) -> np.dtype[Any] | None:
+    """NumPy's own dtype of a name. Libraries that happen to be imported add others (ml_dtypes: bfloat16), which no .npy file can hold."""
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        return None
+    return dtype if dtype.isbuiltin == 1 else None
+
+
 def _sample(path: Path, manifest: Manifest) -> NDArray[Any]:
     """A file as a batch of samples in the layer's own shape, dtype and scale."""
     shape = tuple(manifest.input["shape"])
     name = str(manifest.input.get("dtype", "float32"))
-    try:
-        dtype = np.dtype(name)
-    except TypeError:
-        raise LaminarError("L204", f"layer {manifest.name} takes {name}, which no file has", hint="laminar evaluate on data") from None
+    dtype = _of_numpy(name)
+    if dtype is None:
+        raise LaminarError("L204", f"layer {manifest.name} takes {name}, which no file has", hint="laminar evaluate on data")
     if not path.exists():
         raise LaminarError("L101", f"there is no {path}", hint="name an image or a .npy file")
     if path.suffix == ".npy":

@@ -377,5 +377,7 @@ def test_samples_for_a_layer_whose_dtype_is_odd(built: Example, tmp_path: Path) 
     np.save(tmp_path / "x.npy", batch().numpy())
     shape = manifest.input["shape"]
     assert use._sample(tmp_path / "x.npy", msgspec.structs.replace(manifest, input={"shape": shape})).dtype == np.float32
+    import ml_dtypes  # noqa: F401 - adds bfloat16 to the names that NumPy knows
+
     with pytest.raises(LaminarError, match="takes bfloat16"):
         use._sample(tmp_path / "x.npy", msgspec.structs.replace(manifest, input={"shape": shape, "dtype": "bfloat16"}))
