@@ -405,6 +405,8 @@ class _Chief:
         told.save()
         history.tell("end", step=at.step, epoch=at.epoch, why=at.stopped, metrics=at.metrics, seconds=at.seconds, team=told.whole)
         notes = list(told.notes)
+        if said := self.plan.servers_note():
+            notes.append(said)
         job = self.job
         objective = loss_name(job.recipe, job.data.task)
         classes = len(job.data.classes) if job.data.classes is not None else None
