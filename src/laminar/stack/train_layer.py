@@ -109,6 +109,7 @@ def _train_layer(
             if error.code in CLUSTER:  # no line of the stack file would be another on a cluster that works
                 raise LaminarError(error.code, f"layer {layer.name}: {error.message}", hint=error.hint) from error
             raise located(error, where, f"layer {layer.name}") from error
+        looking.seen_elsewhere(trained.looked)
         seen = _settled(looking, memory, seen, "")
         memory.remember(key_of(asked), seen)
         inputs = with_seen(asked, seen)
