@@ -92,4 +92,5 @@ class Trained:
     steps: int
     resumed_from: int | None = None  # step
     notes: list[str] = field(default_factory=list)
+    looked: list[str] = field(default_factory=list)  # at by the layer's code in other processes (core/observe.py)
     where: dict[str, Any] = field(default_factory=dict)  # on other machines than this: what started the workers, and their hosts

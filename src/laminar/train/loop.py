@@ -13,6 +13,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -31,6 +32,7 @@ from laminar.train.beside import Beside, Ended
 from laminar.train.dense import make_dense, sparse_gradient
 from laminar.train.evaluate import evaluate
 from laminar.train.history import LISTEN_SECONDS, History, Untold
+from laminar.train.isgd import Inconsistent
 from laminar.train.job import Job, Trained
 from laminar.train.lines import on_a_line
 from laminar.train.losses import LossOf, guessing, loss_name, make_loss
@@ -115,6 +117,8 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
     guess = guessing(objective, data.train.y, data.test.y, classes=len(data.classes) if data.classes is not None else None)
     if early := at.early_end(recipe):
         notes.append(early)
+    if at.repeated:
+        notes.append(f"isgd took further steps on {at.repeated:,} of {at.step:,} batches, whose loss was out of control")
     if said := misgivings(loss=at.metrics["loss"], guess=guess, first=at.first, lr=recipe.rate):
         notes.append(said)
     return Trained(metrics=dict(at.metrics), seconds=at.seconds, epochs=at.epoch, steps=at.step, resumed_from=resumed, notes=notes)
@@ -166,6 +170,7 @@ class _Loop:
         optimizer, tally, history, together = self.run.optimizer, self.run.tally, self.history, self.together
         rate, monotonic, backward, saving = self.rate, self.clock.monotonic, self.backward, self.saving
         learn = self.learn if together is None else together.learning(self)
+        inconsistent = Inconsistent(recipe, at, self.job.batches_per_epoch) if recipe.optimizer == "isgd" else None
         _train_mode(self.job)
         tick, mean = monotonic(), 0.0  # the loss of a step of several batches is their mean
         for inputs, targets in self.each_batch():
@@ -192,7 +197,10 @@ class _Loop:
                 if together is not None:
                     mean, saving.wished = together.step(lr, mean, wish=saving.wish(), since=tick)
                 elif good and isinstance(optimizer, Optimizer):
-                    optimizer.step(lr)
+                    if inconsistent is None:
+                        optimizer.step(lr)
+                    else:
+                        inconsistent.step(optimizer, lr, mean, partial(self.relearn, inputs, targets))
             except RuntimeError as error:
                 if not sparse_gradient(optimizer.params):
                     raise
@@ -223,6 +231,12 @@ class _Loop:
         value = self.astray.finite(loss.item())
         self.backward.add(loss, share)
         return outputs, value
+
+    def relearn(self, inputs: list[Tensor], targets: Tensor) -> float:
+        """There and back again with a batch that has made its step: the loss now."""
+        _, loss = self.learn(inputs, targets, 1.0)
+        self.backward.ready()
+        return loss
 
     def each_batch(self) -> Iterator[tuple[list[Tensor], Tensor]]:
         """What is left of the epoch. Blocks become tensors once, and batches are slices of those."""

@@ -17,30 +17,42 @@ from laminar.train.compression import Dgc
 from laminar.train.on_grid import Grid
 from laminar.train.schedules import Constant, Cosine, OneCycle, Schedule, Step
 from laminar.train.splitting import SplitStrategy
-from laminar.train.strategies import AnyStrategy, Averaging, Downpour, ManySpec, Name, Sync
+from laminar.train.strategies import AnyStrategy, Averaging, Downpour, ManySpec, Name, Solo, Sync
 from laminar.train.strategies import strategy as strategy_of
 
-Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lars", "lamb"]
+Optimizer = Literal["sgd", "isgd", "adam", "adamw", "adagrad", "lars", "lamb"]
 Loss = Literal["cross-entropy", "mse", "l1", "huber"]
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 
-LR: Final[dict[Optimizer, float]] = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001, "adagrad": 0.01, "lars": 1.0, "lamb": 0.003}
-WEIGHT_DECAY: Final[dict[Optimizer, float]] = {"sgd": 0.0, "adam": 0.0, "adamw": 0.01, "adagrad": 0.0, "lars": 1e-4, "lamb": 0.01}
+LR: Final[dict[Optimizer, float]] = {
+    "sgd": 0.01,
+    "isgd": 0.01,
+    "adam": 0.001,
+    "adamw": 0.001,
+    "adagrad": 0.01,
+    "lars": 1.0,
+    "lamb": 0.003,
+}
+WEIGHT_DECAY: Final[dict[Optimizer, float]] = {"adamw": 0.01, "lars": 1e-4, "lamb": 0.01}  # 0 for the others
 EPS: Final[dict[Optimizer, float]] = {"adam": 1e-8, "adamw": 1e-8, "adagrad": 1e-10, "lamb": 1e-6}
-MOMENTUM: Final[dict[Optimizer, float]] = {"sgd": 0.0, "lars": 0.9}
+MOMENTUM: Final[dict[Optimizer, float]] = {"sgd": 0.0, "isgd": 0.0, "lars": 0.9}
 BETAS: Final = (0.9, 0.999)
 TRUST: Final = 0.001
+DEVIATIONS, REPEATS, CAUTION = 3.0, 5, 0.1  # of isgd
 HUBER_DELTA: Final = 1.0
 
 _PLAIN: Final[dict[str, Schedule]] = {"constant": Constant(), "cosine": Cosine(), "one-cycle": OneCycle()}
 
 # What only some optimizers know: a field written for another one is a misunderstanding worth an error.
 _ONLY: Final[dict[str, tuple[Optimizer, ...]]] = {
-    "momentum": ("sgd", "lars"),
-    "nesterov": ("sgd",),
+    "momentum": ("sgd", "isgd", "lars"),
+    "nesterov": ("sgd", "isgd"),
     "betas": ("adam", "adamw", "lamb"),
     "eps": ("adam", "adamw", "adagrad", "lamb"),
     "trust": ("lars",),
+    "deviations": ("isgd",),
+    "repeats": ("isgd",),
+    "caution": ("isgd",),
 }
 
 
@@ -85,6 +97,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     betas: tuple[float, float] | None = None
     eps: float | None = None
     trust: float | None = None  # lars: how far a tensor may move in a step, as a share of its norm
+    deviations: float | None = None  # isgd: so many standard deviations above the mean is a batch's loss out of control
+    repeats: int | None = None  # isgd: the most further steps on such a batch
+    caution: float | None = None  # isgd: the weight of staying near to where the weights were
     scale_lr: Literal["none", "linear", "sqrt"] = "none"  # lr is for steps of base_batch samples, and scaled to those there are
     base_batch: int | None = None
     accumulate: int = 1  # batches whose gradients make one step
@@ -105,15 +120,15 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     strategy: Name | AnyStrategy | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "accumulate", "base_batch", "threads", "patience"):
+        for name in ("epochs", "batch", "accumulate", "base_batch", "threads", "patience", "repeats"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}, but must be 1 or more")
-        for name in ("lr", "clip", "eps", "trust"):
+        for name in ("lr", "clip", "eps", "trust", "deviations"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"{name} is {value}, but must be a number above 0")
-        for name in ("weight_decay", "checkpoint_seconds", "warmup"):
+        for name in ("weight_decay", "checkpoint_seconds", "warmup", "caution"):
             value = getattr(self, name)
             if value is not None and not (value >= 0 and math.isfinite(value)):
                 raise ValueError(f"{name} is {value}, but must be a number of 0 or more")
@@ -148,6 +163,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _check_strategy(self, chosen: AnyStrategy) -> None:
         """What a strategy cannot do is said before anything is started."""
+        if self.optimizer == "isgd":
+            self._check_isgd(chosen)
         if isinstance(chosen, Grid):
             for name, plain in (("dtype", "float32"), ("accumulate", 1), ("patience", None)):
                 if getattr(self, name) != plain:
@@ -175,6 +192,20 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
         if isinstance(chosen, Averaging) and chosen.every == "end" and (self.target is not None or self.patience is not None):
             raise ValueError('target and patience need a test after each epoch, but strategy.every = "end" has one model at the end only')
+
+    def _check_isgd(self, chosen: AnyStrategy) -> None:
+        """It looks at the loss of each batch, and computes some of them again: one process does, with one batch for each step."""
+        if not isinstance(chosen, Solo):
+            raise ValueError(
+                f'optimizer is "isgd" with strategy "{chosen.kind}", but only one process takes further steps on a batch; '
+                'set optimizer = "sgd", or leave strategy out'
+            )
+        for name, wanted in (("accumulate", (1,)), ("dtype", ("float32", "float64"))):
+            if getattr(self, name) not in wanted:
+                raise ValueError(
+                    f'{name} is {getattr(self, name)!r} with optimizer "isgd", but must be {" or ".join(map(repr, wanted))}; '
+                    'or set optimizer = "sgd"'
+                )
 
     @property
     def plan(self) -> Schedule:
@@ -204,12 +235,16 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def settings(self) -> dict[str, Any]:
         """What the chosen optimizer is made with, besides the learning rate; defaults filled in."""
-        decay = WEIGHT_DECAY[self.optimizer] if self.weight_decay is None else self.weight_decay
+        decay = WEIGHT_DECAY.get(self.optimizer, 0.0) if self.weight_decay is None else self.weight_decay
         found: dict[str, Any] = {"weight_decay": float(decay)}
         if self.optimizer in MOMENTUM:
             found["momentum"] = float(MOMENTUM[self.optimizer] if self.momentum is None else self.momentum)
-        if self.optimizer == "sgd":
+        if self.optimizer in _ONLY["nesterov"]:
             found["nesterov"] = bool(self.nesterov)
+        if self.optimizer == "isgd":
+            found["deviations"] = float(DEVIATIONS if self.deviations is None else self.deviations)
+            found["repeats"] = REPEATS if self.repeats is None else self.repeats
+            found["caution"] = float(CAUTION if self.caution is None else self.caution)
         if self.optimizer == "lars":
             found["trust"] = float(TRUST if self.trust is None else self.trust)
         if self.optimizer in EPS:

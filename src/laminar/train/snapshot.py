@@ -52,6 +52,8 @@ class Progress(msgspec.Struct):
     sent: int = 0  # bytes of gradients between the members of a team
     epoch_sent: int = 0  # in this epoch
     epoch_dense: int = 0  # what it would have been without compression
+    losses: list[float] = []  # of the newest batches, where the optimizer goes by them (isgd.py)
+    repeated: int = 0  # batches on which it took further steps
     shares: list[int] = []  # rows of a batch for each member of a team, where they are measured
 
     def tested(self, epoch: int, metrics: dict[str, float]) -> None:

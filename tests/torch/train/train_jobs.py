@@ -99,6 +99,7 @@ def kept(folder: Path, **options: Any) -> Job:
 VARIANTS: dict[str, Callable[[Path], Job]] = {
     "adam, cosine, warm-up, clip": lambda f: job(f, optimizer="adam", schedule="cosine", warmup=4, clip=1.0),
     "sgd with nesterov, step": lambda f: job(f, optimizer="sgd", lr=0.05, momentum=0.9, nesterov=True, schedule="step", weight_decay=1e-3),
+    "isgd": lambda f: job(f, optimizer="isgd", lr=0.1, momentum=0.9, deviations=0.5, clip=1.0),
     "adagrad, one-cycle, smoothing": lambda f: job(f, optimizer="adagrad", lr=0.05, schedule="one-cycle", label_smoothing=0.1),
     "frozen features, adamw": lambda f: job(f, optimizer="adamw", frozen=["features"], warmup=0.2),
     "kept features, adam": lambda f: kept(f, optimizer="adam", schedule="cosine"),

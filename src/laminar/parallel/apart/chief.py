@@ -114,6 +114,7 @@ class _Chief:
         self.guests: set[str] = set()  # workers that someone else has started
         self.fewer = 0  # workers that have gone since it was last asked whether there are enough
         self.leaving: set[Member] = set()  # workers whose machine is about to end
+        self.looked: set[str] = set()  # what the layer's code looked at in workers (core/observe.py)
         self.unsaid: set[int] = set()  # servers that are to hear how things are
         self.behind = -1  # the newest epoch that is being tested elsewhere: rounds go on
         self.stopping = ""  # why it is over
@@ -218,6 +219,8 @@ class _Chief:
         told, event = self.told, said.event
         assert told.history is not None and event is not None
         match event:
+            case {"looked": tag}:
+                self.looked.add(tag)
             case {"listening": address}:
                 self.ctrl_c.listening.add(said.member.rank)
                 self.brief["addresses"][said.member.rank] = address
@@ -405,6 +408,8 @@ class _Chief:
         told.save()
         history.tell("end", step=at.step, epoch=at.epoch, why=at.stopped, metrics=at.metrics, seconds=at.seconds, team=told.whole)
         notes = list(told.notes)
+        if said := self.plan.servers_note():
+            notes.append(said)
         job = self.job
         objective = loss_name(job.recipe, job.data.task)
         classes = len(job.data.classes) if job.data.classes is not None else None
@@ -414,4 +419,12 @@ class _Chief:
         if said := misgivings(loss=at.metrics["loss"], guess=guess, first=at.first, lr=job.recipe.rate):
             notes.append(said)
         self.crew.tell_all(signal.SIGTERM)
-        return Trained(metrics=dict(at.metrics), seconds=at.seconds, epochs=at.epoch, steps=at.step, resumed_from=told.resumed, notes=notes)
+        return Trained(
+            metrics=dict(at.metrics),
+            seconds=at.seconds,
+            epochs=at.epoch,
+            steps=at.step,
+            resumed_from=told.resumed,
+            notes=notes,
+            looked=sorted(self.looked),
+        )
