@@ -49,6 +49,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "data serve": ("data_serve", "Be a mirror: serve a folder of images over HTTP and FTP."),
     "data pull": ("data_pull", "Fetch the images of a data set from its mirrors, checked, into the cache."),
     "kernel check": ("kernel_check", "A kernel's parameters, and what is proved of it: bounds, races."),
+    "kernel show": ("kernel_show", "A kernel's data objects and its operators as a tree, before it runs."),
     "kernel run": ("kernel_run", "Run a kernel with every access counted and watched."),
     "kernel graph": ("kernel_graph", "A kernel's circuit: its functions, who waits for whom, which are independent."),
     "kernel bench": ("kernel_bench", "Time a kernel's native code: alone, as lanes, on several threads."),
