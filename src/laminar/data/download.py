@@ -17,12 +17,14 @@ from filelock import FileLock
 
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
+from laminar.data.fetch_clock import fetches
 from laminar.data.sources.protocol import Progress
 
 TIMEOUT = 15.0  # seconds without a byte
 _CHUNK = 1 << 18
 
 
+@fetches
 def fetch(
     urls: Sequence[str], target: Path, sha256: str, progress: Progress, *, looked_in: Sequence[Path] = (), as_sent: bool = False
 ) -> None:

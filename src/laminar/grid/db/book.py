@@ -22,6 +22,7 @@ from laminar.core.errors import LaminarError
 from laminar.grid.db import schema
 from laminar.grid.db.only_server import OnlyServer
 from laminar.grid.db.runs import flush_counts
+from laminar.grid.db.times import flush_times
 from laminar.grid.db.tx import Hook, Tx
 
 BUSY_MS: Final = 30_000
@@ -150,6 +151,7 @@ class Book:
                 yield tx
                 tx.sheets.flush(tx)
                 flush_counts(tx)
+                flush_times(tx)
         except BaseException:
             self._connection.close()  # a database that was restarted is asked anew
             self._connection = None
