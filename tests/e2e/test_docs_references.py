@@ -269,7 +269,7 @@ def test_every_page_can_be_reached_from_the_index() -> None:
 
 
 def test_pages_are_named_by_their_kind() -> None:
-    allowed = re.compile(r"(tutorial|how-to|explanation|ref)-[a-z-]+\.md|README\.md|glossary\.md")
+    allowed = re.compile(r"(tutorial|how-to|explanation|ref)-[a-z-]+\.md|README\.md|founding\.md|glossary\.md")
     assert [page.name for page in DOCS.glob("*.md") if not allowed.fullmatch(page.name)] == []
 
 

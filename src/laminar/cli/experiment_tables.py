@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laminar.cli.output import number, remark, say, seconds, table
+from laminar.core.errors import docs
 from laminar.experiments.results import Figure, Row, Summary
 from laminar.experiments.words import plain
 
@@ -37,11 +38,13 @@ def show_summary(summary: Summary) -> None:
         rows = [[plain(row[name]) for name in extra.columns] for row in extra.rows]
         table(extra.title, extra.columns, rows, right=extra.columns[1:])
     for one in summary.statements:
-        say(f"{one.verdict}: {one.text} ({one.words})")
+        say(f"{one.verdict}: {one.text}{f' [{one.claim}]' if one.claim else ''} ({one.words})")
     for note in summary.notes:
         say(f"note: {note}")
     if summary.study:
         say(f"published: {summary.study}")
+    if any(one.claim[:1].isdigit() for one in summary.statements) and summary.study:
+        say(f"claims in brackets: {docs('founding.md')}")
     for failure in summary.failures[:10]:
         remark(f"failed: {failure.label}, repeat {failure.repeat}: {failure.code}: {failure.message}")
     if len(summary.failures) > 10:

@@ -4,13 +4,23 @@ halving, or proposals of a search."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, final
 
 import msgspec
 
 from laminar.experiments.measures import OF_CURVES, TO_TARGET, measure_of
-from laminar.experiments.order import Next, later_halving, left, left_halving, left_in_turn, rungs, standing
+from laminar.experiments.order import (
+    Next,
+    another_round,
+    later_halving,
+    left,
+    left_halving,
+    left_in_turn,
+    longest_seconds,
+    rungs,
+    standing,
+)
 from laminar.experiments.record import Description, Trial, Variant
 from laminar.experiments.spec import Sweep, goal_of
 from laminar.experiments.variants import apply
@@ -37,18 +47,35 @@ class Agenda(Protocol):
 
 @final
 class Rounds:
-    """`seed`: of the order in which each round goes; None: as variants are listed, because one stands on another."""
+    """`seed`: of the order in which each round goes; None: as variants are listed, because one stands on another.
 
-    def __init__(self, description: Description, seed: int | None, trials: Sequence[Trial]) -> None:
-        self._description, self._seed, self._trials = description, seed, list(trials)
+    `first`: variants that have all of their repeats before the others have any.
+    """
+
+    def __init__(self, description: Description, seed: int | None, trials: Sequence[Trial], first: Collection[str] = ()) -> None:
+        self._description, self._seed, self._trials, self._first = description, seed, list(trials), frozenset(first)
         self._variants = {one.id: one for one in description.variants}
+        self._more: list[frozenset[str]] = []  # rounds beyond the repeats that are described, with the variants of each
         self._left: list[Next] | None = None  # of ten thousand trials it takes a while, and is asked for often
 
     def left(self) -> list[Next]:
         if self._left is None:
-            in_turn = self._seed is None
-            self._left = left_in_turn(self._description, self._trials) if in_turn else left(self._description, self._trials, self._seed)
+            described, trials, first, more = self._description, self._trials, self._first, self._more
+            self._left = (
+                left_in_turn(described, trials, first=first, more=more)
+                if self._seed is None
+                else left(described, trials, self._seed, first=first, more=more)
+            )
         return self._left
+
+    def go_on(self, seconds: float) -> bool:
+        """Add a round if there is time for it: it is then what is left. Variants whose trials all failed are left out of it."""
+        longest = longest_seconds(self._trials)
+        if not another_round(longest, seconds):
+            return False
+        self._more.append(frozenset(longest))
+        self._left = None
+        return True
 
     def later(self) -> int:
         return 0
@@ -128,7 +155,14 @@ def _epochs(file: StackFile, layer: str) -> int:
 
 
 def agenda_of(
-    description: Description, sweep: Sweep, file: StackFile, trials: Sequence[Trial], *, in_turn: bool = False, at_once: int = 1
+    description: Description,
+    sweep: Sweep,
+    file: StackFile,
+    trials: Sequence[Trial],
+    *,
+    in_turn: bool = False,
+    at_once: int = 1,
+    first: Collection[str] = (),
 ) -> Agenda:
     if sweep.search is not None:
         from laminar.experiments.search import Proposals  # brings optuna
@@ -136,4 +170,4 @@ def agenda_of(
         return Proposals(description, sweep, trials, at_once)
     if sweep.halving is not None:
         return Rungs(description, sweep, file, trials)
-    return Rounds(description, None if in_turn else sweep.order_seed, trials)
+    return Rounds(description, None if in_turn else sweep.order_seed, trials, first)

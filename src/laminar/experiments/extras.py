@@ -1,4 +1,5 @@
-"""Tables that some experiments have besides that of all variants: epochs beside published ones, efficiency, the critical batch. Pure.
+"""Tables that some experiments have besides that of all variants: epochs beside published ones, efficiency, the critical batch, and
+what a larger batch saves. Pure.
 
 Part of every summary, so that `show`, reports, CSV and JSON have them too.
 """
@@ -7,16 +8,18 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from laminar.core.figures import many
 from laminar.experiments.axes import plain_name, told
 from laminar.experiments.fit import critical_batch, strong_scaling, weak_scaling
+from laminar.experiments.intervals import ENOUGH, Interval, ratio
 from laminar.experiments.measures import measure_of
 from laminar.experiments.record import Axis, Description, Point, Trial, Variant
 from laminar.experiments.results import Cell, Extra
 
 STRONG, WEAK = "strong", "weak"  # lines of variants, in the sense of scaling
+PAYS: Final = 0.8  # a larger batch pays where it takes this share of the time, or less
 Counted = Mapping[str, Sequence[Trial]]  # by variant
 
 
@@ -26,6 +29,7 @@ def extras(description: Description, variants: Sequence[Variant], counted: Count
         _epochs(description, counted.get(description.benchmark, ())) if description.epochs else None,
         _scaling(description, variants, counted) if any(one.line in (STRONG, WEAK) for one in variants) else None,
         _critical(description, variants, counted) if "steps_to_target" in description.measures else None,
+        _larger_batch(description, variants, counted) if "epochs_to_target" in description.measures else None,
     ]
     return tuple(one for one in found if one is not None and one.rows)
 
@@ -85,17 +89,21 @@ def _scaling(description: Description, variants: Sequence[Variant], counted: Cou
 
 
 def _critical(description: Description, variants: Sequence[Variant], counted: Counted) -> Extra | None:
-    axis = next((one for one in description.axes if plain_name(one.name).rpartition(".")[2] == "batch"), None)
+    axis = _axis_of_batches(description)
     if axis is None:
         return None
     axes = varying(description.axes, variants)
-    lines: dict[str, list[tuple[Any, float | None]]] = {}
+    lines: dict[str, list[tuple[Any, str, float | None]]] = {}
     for one in variants:
         steps = _median(counted, one.id, "steps_to_target", description.target)
-        lines.setdefault(line_of(one, axes, axis.name), []).append((one.settings.get(axis.name), steps))
+        lines.setdefault(line_of(one, axes, axis.name), []).append((one.settings.get(axis.name), one.id, steps))
     rows: list[tuple[Cell, ...]] = []
     for line, known in lines.items():
-        points = [(float(batch), steps) for batch, steps in known if steps is not None and isinstance(batch, int | float)]
+        points = [
+            (samples_per_step(counted.get(id, ()), batch), steps)
+            for batch, id, steps in known
+            if steps is not None and isinstance(batch, int | float)
+        ]
         law = critical_batch(points)
         if law is not None:
             found = "yes" if law.found else "no, beyond the batches measured"
@@ -107,6 +115,60 @@ def _critical(description: Description, variants: Sequence[Variant], counted: Co
     return _extra("critical-batch", title, columns, rows)
 
 
+def _axis_of_batches(description: Description) -> Axis | None:
+    return next((one for one in description.axes if plain_name(one.name).rpartition(".")[2] == "batch"), None)
+
+
+def samples_per_step(trials: Sequence[Trial], batch: float) -> float:
+    """What steps really had: the last batch of an epoch is smaller, and one that is larger than the data is as large as they are."""
+    known = [one.metrics["samples_per_step"] for one in trials if "samples_per_step" in one.metrics]
+    return statistics.median(known) if known else float(batch)
+
+
+def _larger_batch(description: Description, variants: Sequence[Variant], counted: Counted) -> Extra | None:
+    """Of each line with two batches: time and epochs to the target with the larger one, as a share of those with the smaller one."""
+    axis = _axis_of_batches(description)
+    if axis is None:
+        return None
+    axes = varying(description.axes, variants)
+    lines: dict[str, list[Variant]] = {}
+    for one in sorted(variants, key=lambda one: float(one.settings.get(axis.name, 0))):
+        lines.setdefault(line_of(one, axes, axis.name), []).append(one)
+    if any(len(line) != 2 for line in lines.values()):
+        return None
+    rows: list[tuple[Cell, ...]] = []
+    verdicts = []
+    for name, (small, large) in lines.items():
+        cells: list[Cell] = [name or "all"]
+        for measure in ("time_to_target", "epochs_to_target"):
+            values, base = (_values(counted, one.id, measure, description.target) for one in (large, small))
+            found = ratio(values, base)
+            interval = found[1] if found is not None else None
+            cells += [found[0] if found is not None else None, *((interval.low, interval.high) if interval else (None, None))]
+            if measure == "time_to_target":
+                missed = any(
+                    len(_values(counted, one.id, measure, description.target)) < len(counted.get(one.id, ())) for one in (small, large)
+                )
+                verdicts.append(_pays(interval, missed=missed))
+        rows.append((*cells, verdicts[-1]))
+    least, most = (next(iter(lines.values()))[at].settings[axis.name] for at in (0, 1))
+    whole = "yes" if "yes" in verdicts else "not shown" if "not shown" in verdicts else "no"
+    rows.append(("any of them", *6 * [None], whole))
+    columns = ("line", "time", "low", "high", "epochs", "low of epochs", "high of epochs", f"{PAYS:g} of the time or less")
+    title = f"Batch {most:,} against {least:,}, to an accuracy of {description.target or 0:g}: 1 is as long"
+    return _extra("larger-batch", title, columns, rows)
+
+
+def _pays(interval: Interval | None, *, missed: bool) -> str:
+    if interval is None or interval.level < ENOUGH - 1e-9 or missed:
+        return "not shown"
+    return "yes" if interval.high <= PAYS else "no" if interval.low > PAYS else "not shown"
+
+
+def _values(counted: Counted, variant: str, measure: str, target: float | None) -> list[float]:
+    return [value for one in counted.get(variant, ()) if (value := measure_of(one, measure, target)) is not None]
+
+
 def _median(counted: Counted, variant: str, measure: str, target: float | None) -> float | None:
-    known = [value for one in counted.get(variant, ()) if (value := measure_of(one, measure, target)) is not None]
+    known = _values(counted, variant, measure, target)
     return statistics.median(known) if known else None

@@ -18,7 +18,7 @@ _WANTED: Final = tuple(f'{{"event":"{kind}"'.encode() for kind in ("start", "res
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
     curve: tuple[Point, ...] = ()
     series: dict[str, tuple[float, ...]] = {}
-    metrics: dict[str, float] = {}  # that the build does not say: seconds_per_epoch, bytes, staleness, steps, epochs
+    metrics: dict[str, float] = {}  # that the build does not say: seconds_per_epoch, samples_per_step, bytes, staleness, steps, epochs
     resumed: bool = False
     ended: bool = False
 
@@ -47,10 +47,11 @@ def hear(events: Iterable[Event]) -> Heard:
     resumed = ended = False
     sent: float | None = None
     staleness: float | None = None
+    samples: int | None = None
     for event in events:
         kind = event["event"]
         if kind == "start":
-            start, curve, series, spent, sent = event["t"], [], {}, [], None
+            start, curve, series, spent, sent, samples = event["t"], [], {}, [], None, event.get("samples")
         elif kind == "resume":
             resumed = True
         elif kind == "epoch":
@@ -87,6 +88,8 @@ def hear(events: Iterable[Event]) -> Heard:
     if spent:
         metrics["seconds_per_epoch"] = sum(spent) / len(spent)
         metrics["epochs"], metrics["steps"] = float(curve[-1].epoch), float(curve[-1].step)
+        if samples and curve[-1].step:
+            metrics["samples_per_step"] = samples * curve[-1].epoch / curve[-1].step
     if sent is not None:
         metrics["bytes"] = sent
     if staleness is not None:

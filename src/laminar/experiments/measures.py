@@ -24,6 +24,7 @@ MEASURES: Final[dict[str, Measure]] = {
     "wall": Measure("time with everything", "s", "less", True),
     "time_to_target": Measure("time to the target accuracy", "s", "less", True),
     "steps_to_target": Measure("steps to the target accuracy", "", "less"),
+    "epochs_to_target": Measure("epochs to the target accuracy", "", "less"),
     "samples_per_second": Measure("samples per second", "/s", "more", True),
     "accuracy": Measure("accuracy on the test part", "", "more"),
     "loss": Measure("loss on the test part", "", "less"),
@@ -38,7 +39,7 @@ MEASURES: Final[dict[str, Measure]] = {
     "staleness": Measure("steps by which gradients were late, on average", "", "less"),
     "layer_bytes": Measure("bytes the layer takes in the store", "B", "less"),
 }
-TO_TARGET: Final = ("time_to_target", "steps_to_target")
+TO_TARGET: Final = {"time_to_target": "seconds", "steps_to_target": "step", "epochs_to_target": "epoch"}  # and the point's field
 OF_CURVES: Final = ("seconds_per_epoch", "accuracy", "loss", "train_accuracy", "train_loss", "overfit", "epochs", "steps")  # by epoch
 AT_RUNGS: Final = (*OF_CURVES, *TO_TARGET, "seconds", "wall", "bytes", "staleness")  # known of a trial that has not come to its end
 
@@ -51,7 +52,7 @@ def measure_of(trial: Trial, name: str, target: float | None = None) -> float | 
     if name == "seconds_per_epoch":
         return trial.metrics.get(name, trial.seconds / len(trial.curve) if trial.curve else None)
     if name in TO_TARGET:
-        return None if target is None else _to_target(trial.curve, target, "seconds" if name == "time_to_target" else "step")
+        return None if target is None else _to_target(trial.curve, target, TO_TARGET[name])
     if name in trial.metrics:
         return trial.metrics[name]
     if last is None:
@@ -71,7 +72,7 @@ def measure_of(trial: Trial, name: str, target: float | None = None) -> float | 
     return None
 
 
-def _to_target(curve: Sequence[Point], target: float, what: Literal["seconds", "step"]) -> float | None:
+def _to_target(curve: Sequence[Point], target: float, what: str) -> float | None:
     """Where the line between the tests before and after meets the target: whole epochs are too coarse to count large batches by."""
     before: Point | None = None
     for point in curve:

@@ -11,7 +11,7 @@ The benchmark goes on whatever it is worth: without it there would be nothing th
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -49,8 +49,18 @@ def round_of(variants: Sequence[str], repeat: int, seed: int | None) -> list[str
     return order
 
 
-def left(description: Description, trials: Sequence[Trial], seed: int | None = 0) -> list[Next]:
-    """What is to be run, in order. Failed trials are done: what fails once would fail again."""
+def left(
+    description: Description,
+    trials: Sequence[Trial],
+    seed: int | None = 0,
+    *,
+    first: Collection[str] = (),
+    more: Sequence[Collection[str]] = (),
+) -> list[Next]:
+    """What is to be run, in order. Failed trials are done: what fails once would fail again.
+
+    `first`: variants that have all of their repeats before the others have any. `more`: the variants of each further round.
+    """
     variants = [one.id for one in description.variants]
     known = standing(trials)
     warmed: dict[str, int] = {}
@@ -65,19 +75,42 @@ def left(description: Description, trials: Sequence[Trial], seed: int | None = 0
         for id in round_of(variants, -1 - number, seed):
             if warmed.get(id, 0) <= number and any((id, repeat) not in known for repeat in range(description.repeats)):
                 found.append(Next(variant=id, repeat=number, warm_up=True))
-    for repeat in range(description.repeats):
-        for id in round_of(variants, repeat, seed):
+    blocks = [[id for id in variants if id in first], [id for id in variants if id not in first]]
+    rounds = [(repeat, block) for block in blocks for repeat in range(description.repeats)]
+    rounds += [(description.repeats + number, [id for id in variants if id in some]) for number, some in enumerate(more)]
+    for repeat, block in rounds:
+        for id in round_of(block, repeat, seed):
             if (id, repeat) not in known:
                 found.append(Next(variant=id, repeat=repeat, last_try=tries.get((id, repeat), 0) + 1 >= BUSY_TRIES))
     return found
 
 
-def left_in_turn(description: Description, trials: Sequence[Trial]) -> list[Next]:
+def left_in_turn(
+    description: Description, trials: Sequence[Trial], *, first: Collection[str] = (), more: Sequence[Collection[str]] = ()
+) -> list[Next]:
     """As listed, for variants of which one stands on another. One warm-up, of the first, for what is loaded and started once."""
-    first = description.variants[0].id
-    ahead = left(msgspec.structs.replace(description, warm_up=0), trials, None)
+    bottom = description.variants[0].id
+    ahead = left(msgspec.structs.replace(description, warm_up=0), trials, None, first=first, more=more)
     warmed = any(one.why_not.startswith(WARM_UP) for one in trials)
-    return [Next(variant=first, repeat=0, warm_up=True), *ahead] if ahead and description.warm_up and not warmed else ahead
+    return [Next(variant=bottom, repeat=0, warm_up=True), *ahead] if ahead and description.warm_up and not warmed else ahead
+
+
+def longest_seconds(trials: Iterable[Trial]) -> dict[str, float]:
+    """By variant, the longest that one of its trials took. Variants whose trials all failed are not in it."""
+    found: dict[str, float] = {}
+    for one in trials:
+        if one.outcome == "done" and one.counted:
+            found[one.variant] = max(found.get(one.variant, 0.0), 0.0 if one.sum_of else one.wall)
+    return found
+
+
+def another_round(longest: Mapping[str, float], seconds: float) -> bool:
+    """Is there time for one more trial of each variant? `longest`: what a trial of each has taken at most; `seconds`: what is left.
+
+    A round is run as a whole or not at all. A trial that the end of the time cut off would have been a long one, and leaving out long
+    ones would make their variant look faster than it is.
+    """
+    return bool(longest) and sum(longest.values()) <= seconds
 
 
 def rungs(epochs: int, *, first: int, keep: int) -> list[int]:

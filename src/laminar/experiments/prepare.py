@@ -23,11 +23,19 @@ class Prepared:
 
 
 def prepare(
-    sweep: Sweep, file: StackFile, store: Store, *, quick: bool = False, yes: bool = False, command: str = "", clock: Clock = SYSTEM
+    sweep: Sweep,
+    file: StackFile,
+    store: Store,
+    *,
+    quick: bool = False,
+    fill: bool = False,
+    yes: bool = False,
+    command: str = "",
+    clock: Clock = SYSTEM,
 ) -> Prepared:
-    """`command`: with which the same is asked again."""
+    """`command`: with which the same is asked again. `fill`: a quick run uses all of its minute (variants.quicker)."""
     notes: list[str] = []
     if quick:
-        sweep, file, notes = quicker(sweep, file)
+        sweep, file, notes = quicker(sweep, file, fill=fill)
     described = describe(sweep, file, store, yes=yes, now=clock.now(), machine=machine_facts(), notes=notes, quick=quick)
     return Prepared(msgspec.structs.replace(described, command=command), sweep, file)

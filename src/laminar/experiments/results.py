@@ -63,6 +63,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Literal["confirmed", "refuted", "not shown"]
     words: str
     numbers: dict[str, float] = {}
+    claim: str = ""  # as the statement has it
 
 
 class Extra(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,10 +21,11 @@ from laminar.core.clock import SYSTEM, Clock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, nowhere
 from laminar.experiments import files
-from laminar.experiments.agenda import Agenda, agenda_of
+from laminar.experiments.agenda import Agenda, Rounds, agenda_of
 from laminar.experiments.order import WARM_UP, Next, Spent, expected_seconds, over_budget
 from laminar.experiments.record import Description, Trial, Variant
 from laminar.experiments.spec import Sweep
+from laminar.experiments.statements import compared_first
 from laminar.experiments.trial_process import Answer, TrialProcess
 from laminar.experiments.variants import apply
 from laminar.launch.choose import launcher_of
@@ -66,11 +67,16 @@ def run(
     clock: Clock = SYSTEM,
     trainer: Callable[[], Trainer] = TrialProcess,
     stack_of: StackOf | None = None,
+    fill: bool = False,
 ) -> list[Trial]:
     """All trials of the experiment, those of earlier goes included. L307 when another process runs it; L020 when the name is taken.
 
     `on`: where workers run; `at_once`: trials side by side, where time is not measured. `stack_of`: for variants that are more than
     settings of one stack file, and stand on each other, so that they are run in the order in which they are listed.
+
+    `fill`: use all hours of the budget. What the first statement compares has its repeats first; when all variants have theirs, whole
+    rounds are added while there is time for another. Only the first go adds rounds: once a verdict was seen, more trials would be chosen
+    by it.
     """
     if at_once > 1 and description.timed:
         raise LaminarError(
@@ -86,7 +92,7 @@ def run(
         need_optuna()  # before anything is written: no experiment without trials is left behind
     with files.running(store, description.name):
         described = begin(store, description)
-        go = _Go(described, sweep, file, store, emit, on, clock, stack_of, at_once)
+        go = _Go(described, sweep, file, store, emit, on, clock, stack_of, at_once, fill)
         return go.through(at_once, trainer)
 
 
@@ -137,11 +143,15 @@ class _Go:
         clock: Clock,
         stack_of: StackOf | None,
         at_once: int,
+        fill: bool,
     ) -> None:
         self._description, self._sweep, self._store = description, sweep, store
         self._emit, self._on, self._clock = emit, on, clock
         self.trials = files.read_trials(store, description.name)
-        self._agenda: Agenda = agenda_of(description, sweep, file, self.trials, in_turn=stack_of is not None, at_once=at_once)
+        first = compared_first(description, in_turn=stack_of is not None) if fill else ()
+        self._agenda: Agenda = agenda_of(description, sweep, file, self.trials, in_turn=stack_of is not None, at_once=at_once, first=first)
+        self._fill = fill and not any(one.counted for one in self.trials)
+        self._added = False  # a round beyond the repeats that are described
         self._stack_of: StackOf = stack_of or (
             lambda variant, what: (
                 apply(file, description, variant, what.repeat, sweep.set, warm_up=what.warm_up),
@@ -176,7 +186,7 @@ class _Go:
                 deadline.cancel()
         if self._error is not None:
             raise self._error
-        if self._stop and self._agenda.left():  # time may also run out while the last process ends
+        if self._stop and self._agenda.left() and not self._added:  # time may also run out while the last process ends
             self._emit({"event": "note", "why": f"{self._stop}: running it again goes on"})
         return self.trials
 
@@ -241,10 +251,21 @@ class _Go:
                     self._under_way[_name(ahead[0])] = ahead[0]
                     self._run += not ahead[0].warm_up
                     return ahead[0], self._agenda.variant(ahead[0].variant)
-                if not self._under_way:
+                if not self._under_way and not self._go_on():
                     return None
-                self._lock.wait()
+                if self._under_way:
+                    self._lock.wait()
             return None
+
+    def _go_on(self) -> bool:
+        """Add a round of repeats to a run that fills its time, if there is time for it."""
+        hours = self._sweep.budget.hours
+        if not self._fill or hours is None or not isinstance(self._agenda, Rounds):
+            return False
+        if not self._agenda.go_on(hours * 3600 - (self._clock.monotonic() - self._begun)):
+            return False
+        self._added = True
+        return True
 
     def _one(self, own: Trainer, what: Next, variant: Variant) -> Trial | None:
         """One trial, from start to end; None when it was interrupted."""

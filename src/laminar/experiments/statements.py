@@ -45,7 +45,7 @@ class Evidence:
             return []
         done = [one for one in self.trials.get(variant.id, ()) if one.curve]
         last = [one.curve[-1] for one in done if measure_of(one, measure, self.description.target) is None]
-        return [float(one.seconds if measure == "time_to_target" else one.step) for one in last]
+        return [float(getattr(one, TO_TARGET[measure])) for one in last]
 
     def having(self, settings: Mapping[str, Any] | None) -> list[Variant]:
         """Variants with these settings; all without any."""
@@ -58,15 +58,33 @@ class Evidence:
         return next(iter(self.having(settings)), None)
 
 
+def compared_first(description: Description, *, in_turn: bool = False) -> list[str]:
+    """The variants that the first statement is about, which is that about the main question. Empty where there is none.
+
+    `in_turn`: variants stand on those that are listed before them, so these belong to it.
+    """
+    if not description.statements:
+        return []
+    given, evidence = description.statements[0].arguments, Evidence(description, description.variants, {})
+    if description.statements[0].rule in ("at_least", "at_most"):
+        about = evidence.having(given.get("variant"))
+    else:
+        about = [one for one in (evidence.one(given.get("variant")), evidence.one(given.get("than"))) if one is not None]
+    listed, wanted = [one.id for one in description.variants], {one.id for one in about}
+    if in_turn and wanted:
+        return listed[: 1 + max(listed.index(id) for id in wanted)]
+    return [id for id in listed if id in wanted]
+
+
 Rule = Callable[[Evidence, Mapping[str, Any]], tuple[Outcome, str, dict[str, float]]]
 
 
 def judge(statement: Statement, evidence: Evidence) -> Judged:
     """Unknown rules, measures and variants give "not shown", and say why: a report is made of what there is."""
     if said := wrong_with(statement):
-        return Judged(text=statement.text, verdict="not shown", words=said[0])
+        return Judged(text=statement.text, verdict="not shown", words=said[0], claim=statement.claim)
     verdict, words, numbers = RULES[statement.rule](evidence, statement.arguments)
-    return Judged(text=statement.text, verdict=verdict, words=words, numbers=numbers)
+    return Judged(text=statement.text, verdict=verdict, words=words, numbers=numbers, claim=statement.claim)
 
 
 def _more_or_less(wanted: Literal["more", "less"]) -> Rule:

@@ -16,7 +16,7 @@ from laminar.core.figures import many
 from laminar.experiments.axes import told
 from laminar.experiments.extras import extras
 from laminar.experiments.intervals import LEVEL, Interval, compare, difference, of_median, ratio
-from laminar.experiments.measures import MEASURES, measure_of
+from laminar.experiments.measures import MEASURES, TO_TARGET, measure_of
 from laminar.experiments.order import WARM_UP, standing
 from laminar.experiments.record import Axis, Description, Trial, Variant
 from laminar.experiments.results import Failure, Figure, Judged, Row, Summary, Verdict
@@ -222,9 +222,9 @@ def _notes(description: Description, trials: Sequence[Trial], rows: Sequence[Row
         found.append(f"{many(busy, 'counted trial')} ran while others took more than {BUSY:.0%} of a core: take their times with care")
     if again := sum(row.not_counted for row in rows):
         found.append(f"{many(again, 'trial')} ran on a busy machine, or went on from a checkpoint: not counted")
-    if "time_to_target" in measures or "steps_to_target" in measures:
+    if any(one in TO_TARGET for one in measures):
         for row in rows:
-            reached = max((row.figures[one].n for one in ("time_to_target", "steps_to_target") if one in row.figures), default=0)
+            reached = max((row.figures[one].n for one in TO_TARGET if one in row.figures), default=0)
             if reached < row.counted:
                 found.append(f"{row.label}: the target of {description.target} was reached by {reached} of {many(row.counted, 'trial')}")
     if description.timed and any(t.reused for t in trials if t.counted):

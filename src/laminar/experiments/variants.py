@@ -270,18 +270,26 @@ def inputs_of_variants(description: Description, sweep: Sweep, file: StackFile, 
     return found
 
 
-def quicker(sweep: Sweep, file: StackFile) -> tuple[Sweep, StackFile, list[str]]:
-    """The same question in a minute: fewer samples of every data set that can be limited, fewer repeats, no warm-up. And what was done."""
+def quicker(sweep: Sweep, file: StackFile, *, fill: bool = False) -> tuple[Sweep, StackFile, list[str]]:
+    """The same question in a minute: fewer samples of every data set that can be limited, fewer repeats, no warm-up. And what was done.
+
+    `fill`: repeats go on until the minute is over (run.py); those that the sweep has are the least.
+    """
     raw = msgspec.to_builtins(file.raw)
     notes = []
+    layer = layer_of(sweep, file)
+    said = next(one.data for one in file.spec.layer if one.name == layer) if "samples" in map(plain_name, sweep.set) else None
     for name, table in raw.get("data", {}).items():
         spec = file.spec.data[name]
-        if spec.fragment is None and spec.sample is None and (spec.limit is None or spec.limit > QUICK_SAMPLES):
+        if spec.fragment is None and spec.sample is None and name != said and (spec.limit is None or spec.limit > QUICK_SAMPLES):
             table["limit"] = QUICK_SAMPLES
             notes.append(f"data.{name} is limited to {QUICK_SAMPLES:,} training samples")
-    repeats = min(sweep.repeats, QUICK_REPEATS)
-    fewer = f"{many(repeats, 'repeat')} instead of {sweep.repeats}, " if repeats < sweep.repeats else ""
-    notes.append(f"{fewer}no warm-up, and {QUICK_SECONDS:.0f} seconds at most")
+    repeats = QUICK_REPEATS if fill else min(sweep.repeats, QUICK_REPEATS)
+    if fill:
+        notes.append(f"as many repeats as fit into {QUICK_SECONDS:.0f} seconds, and no warm-up")
+    else:
+        fewer = f"{many(repeats, 'repeat')} instead of {sweep.repeats}, " if repeats < sweep.repeats else ""
+        notes.append(f"{fewer}no warm-up, and {QUICK_SECONDS:.0f} seconds at most")
     hours = min(sweep.budget.hours or math.inf, QUICK_SECONDS / 3600)
     quick = msgspec.structs.replace(
         sweep,

@@ -18,6 +18,7 @@ _SHORT = {
     "train_loss": "loss in training",
     "time_to_target": "time to target",
     "steps_to_target": "steps to target",
+    "epochs_to_target": "epochs to target",
     "bytes": "bytes sent",
     "staleness": "staleness",
     "layer_bytes": "bytes of the layer",

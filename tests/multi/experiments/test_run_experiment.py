@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from laminar.core.clock import FakeClock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Event
 from laminar.experiments import files
-from laminar.experiments.record import Trial
+from laminar.experiments.record import Statement, Trial
 from laminar.experiments.run import all_failed
 from laminar.experiments.spec import Budget, Halving, Range, Search
 from laminar.experiments.statistics import summary
@@ -167,6 +168,45 @@ def test_time_that_runs_out_after_the_last_trial_is_no_news(lab: Lab) -> None:
     trials = lab.run(events.append, axes={"lr": [0.1]}, budget=Budget(hours=1 / 3600), trainer=Slow)
     assert outcomes(trials) == ["done"]
     assert [event for event in events if event["event"] == "note"] == []
+
+
+class ByTheClock:
+    """Each trial takes ten seconds of a clock that stands still otherwise."""
+
+    def __init__(self, clock: FakeClock, asked: list[float]) -> None:
+        self.clock, self.asked = clock, asked
+
+    def ask(self, asked: Any, emit: Any, *, on_ready: Any = None) -> Any:
+        self.clock.advance(10.0)
+        self.asked.append(asked["file"]["raw"]["layer"][1]["train"]["lr"])
+        return {"done": {"started": 1.0, "wall": 10.0, "seconds": 0.1, "metrics": {"accuracy": 0.5}}}
+
+    def interrupt(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_repeats_fill_the_hours_of_the_budget_once(lab: Lab) -> None:
+    """Two repeats of what the first statement compares, then of the other, then whole rounds; the same command adds no more."""
+    clock, lrs, events = FakeClock(), list[float](), list[Event]()
+    given: dict[str, Any] = {
+        "axes": {"lr": [0.1, 0.2, 0.3]},
+        "repeats": 2,
+        "order_seed": 1,
+        "statement": [Statement(text="", rule="less_than", arguments={"variant": {"lr": 0.3}, "measure": "accuracy"})],
+        "fill": True,
+        "clock": clock,
+        "trainer": lambda: ByTheClock(clock, lrs),
+    }
+    hours = 125 / 3600  # for twelve trials
+    trials = lab.run(events.append, budget=Budget(hours=hours), **given)
+    assert len(trials) == 12 and sorted(lrs[:4]) == [0.1, 0.1, 0.3, 0.3] and lrs[4:6] == [0.2, 0.2]
+    assert [sorted(lrs[at : at + 3]) for at in (6, 9)] == [[0.1, 0.2, 0.3]] * 2
+    assert sorted((one.repeat for one in trials), reverse=True) == [3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0, 0]
+    assert [event for event in events if event["event"] == "note"] == []
+    found = summary(files.read_description(lab.store, "x"), trials)
+    assert (found.done, found.planned) == (12, 12)
+    assert lab.run(budget=Budget(hours=hours), **given) == trials
 
 
 def test_two_at_once_and_another_question(lab: Lab) -> None:

@@ -66,7 +66,7 @@ def test_efficiency_of_strong_and_weak_scaling() -> None:
 
 
 def test_the_critical_batch_is_found_again() -> None:
-    (ready,) = parts("batch", Ask())
+    ready, _ = parts("batch", Ask())
     made, known = described(ready)
     trials = []
     for label, variant in known.items():
@@ -79,3 +79,48 @@ def test_the_critical_batch_is_found_again() -> None:
     assert table.rows[0]["S_min"] == pytest.approx(100, rel=0.02)
     assert table.rows[0]["B_crit"] == pytest.approx(1000, rel=0.02)
     assert [row["found"] for row in table.rows[1:]] == 3 * ["too few batches reached the target"]
+
+
+def test_the_critical_batch_goes_by_the_samples_that_steps_had() -> None:
+    """The largest batches are above the 2,000 samples that there are: their steps have 2,000, whatever was asked for."""
+    ready, _ = parts("batch", Ask())
+    made, known = described(ready)
+    trials = []
+    for label, variant in known.items():
+        if label.startswith("adam"):
+            samples = min(2000, variant.settings["batch"])
+            curve = (Point(epoch=1, seconds=1.0, step=round(100 * (1 + 1000 / samples)), test_accuracy=0.99),)
+            trials.append(trial(variant, curve=curve, metrics={"samples_per_step": float(samples)}))
+    (table,) = summary(made, trials).tables
+    assert table.rows[0]["B_crit"] == pytest.approx(1000, rel=0.02)
+    assert table.rows[0]["rms error of ln steps"] < 0.01
+
+
+def test_what_a_larger_batch_saves_on_two_workers() -> None:
+    """Adam takes half the time and twice the epochs, SGD as long; LARS missed the target once; of the others nothing is known."""
+    _, ready = parts("batch", Ask())
+    made, known = described(ready)
+    trials = []
+    for name, times in (("adam", 0.5), ("sgd", 1.0), ("lars", 0.5)):
+        for repeat in range(4):
+            for batch, factor in ((1024, 1.0), (4096, times)):
+                accuracy = 0.5 if name == "lars" and batch == 4096 and not repeat else 0.9
+                epochs = 4 if factor == 1.0 else 8
+                curve = (Point(epoch=epochs, seconds=(20 + repeat) * factor, step=9, test_accuracy=accuracy),)
+                trials.append(trial(known[f"{name}, {batch:,}"], repeat, curve=curve))
+    (table,) = summary(made, trials).tables
+    assert table.title == "Batch 4,096 against 1,024, to an accuracy of 0.86: 1 is as long"
+    verdict = table.columns[-1]
+    assert [(row["line"], row[verdict]) for row in table.rows] == [
+        ("adam", "yes"),
+        ("lamb", "not shown"),
+        ("sgd", "no"),
+        ("lars", "not shown"),
+        ("adagrad", "not shown"),
+        ("any of them", "yes"),
+    ]
+    adam = table.rows[0]
+    assert (adam["time"], adam["epochs"]) == (0.5, 2.0) and 0.38 < adam["low"] < 0.5 < adam["high"] < 0.66
+    assert table.rows[1]["time"] is None
+    without = [one for one in trials if one.variant not in (known["adam, 4,096"].id, known["lars, 4,096"].id)]
+    assert summary(made, without).tables[0].rows[-1][verdict] == "not shown"

@@ -9,18 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from laminar.experiments.agenda import Rounds
 from laminar.experiments.order import (
     BUSY_TRIES,
     Spent,
+    another_round,
     expected_seconds,
     later_halving,
     left,
     left_halving,
     left_in_turn,
+    longest_seconds,
     over_budget,
     rungs,
 )
-from laminar.experiments.record import Trial
+from laminar.experiments.record import Statement, Trial
+from laminar.experiments.statements import compared_first
 from tests.pure.experiments.made_up_trials import curve, description, trial
 
 
@@ -162,3 +166,65 @@ def test_the_expected_end() -> None:
 @pytest.mark.parametrize(("until", "later"), [(1, 5), (3, 2), (9, 1), (20, 0)])
 def test_trials_of_later_rungs(until: int, later: int) -> None:
     assert later_halving(10, until, steps=rungs(20, first=1, keep=3), keep=3) == later  # 10 at 1, 3 at 3, 1 at 9, 1 at 20
+
+
+# Repeats that fill a time
+
+
+def test_what_the_main_question_compares_has_its_repeats_first() -> None:
+    described = description({"workers": [1, 2, 3]}, repeats=2)
+    one, two, three = (variant.id for variant in described.variants)
+    order = [(what.variant, what.repeat) for what in left(described, [], None, first={one, three})]
+    assert order == [(one, 0), (three, 0), (one, 1), (three, 1), (two, 0), (two, 1)]
+    further = [(what.variant, what.repeat) for what in left(described, [], None, first={three}, more=[{one, two, three}, {two}])][6:]
+    assert further == [(one, 2), (two, 2), (three, 2), (two, 3)]
+
+
+def test_the_first_statement_says_what_is_compared_first() -> None:
+    given = {"variant": {"workers": 3}, "measure": "seconds"}
+    described = description({"workers": [1, 2, 3, 4]}, statements=(Statement(text="", rule="more_than", arguments=given),))
+    one, two, three, _ = (variant.id for variant in described.variants)
+    assert compared_first(described) == [one, three]  # against the benchmark
+    assert compared_first(described, in_turn=True) == [one, two, three]  # with what they stand on
+    bound = Statement(text="", rule="at_least", arguments={"variant": {"workers": 2}, "measure": "accuracy", "value": 0.5})
+    assert compared_first(description({"workers": [1, 2]}, statements=(bound,))) == [two]
+    assert compared_first(description()) == []
+
+
+@pytest.mark.parametrize(("seconds", "fits"), [(10.0, True), (9.99, False), (0.0, False), (-1.0, False)])
+def test_a_round_is_begun_where_the_longest_trials_of_all_variants_fit(seconds: float, fits: bool) -> None:
+    assert another_round({"a": 6.0, "b": 4.0}, seconds) is fits
+
+
+def test_nothing_is_repeated_of_which_no_trial_came_to_its_end() -> None:
+    assert not another_round({}, 1e9)
+    trials = [
+        trial("a", wall=2.0),
+        trial("a", 1, wall=5.0),
+        trial("a", 2, wall=9.0, counted=False, why_not="warm-up"),
+        trial("b", outcome="failed", wall=1.0),
+        trial("c", wall=7.0, sum_of=("a", "b")),  # nothing is trained for it
+    ]
+    assert longest_seconds(trials) == {"a": 5.0, "c": 0.0}
+
+
+@given(some.tuples(some.integers(1, 9), some.integers(1, 9), some.integers(1, 9)), some.integers(1, 60))
+def test_there_are_as_many_whole_rounds_as_fit(walls: tuple[int, int, int], budget: int) -> None:
+    described = description({"workers": [1, 2, 3]}, repeats=1)
+    wall = dict(zip((one.id for one in described.variants), walls, strict=True))
+    agenda, clock = Rounds(described, 0, []), 0
+    while agenda.left() or agenda.go_on(budget - clock):
+        for what in agenda.left():
+            clock += wall[what.variant]
+            agenda.add(trial(what.variant, what.repeat, wall=wall[what.variant]))
+    assert agenda.done() == 3 * max(1, budget // sum(walls))
+
+
+def test_a_longer_trial_than_any_before_ends_the_repeats() -> None:
+    described = description({"workers": [1]}, repeats=1)
+    id = described.variants[0].id
+    agenda = Rounds(described, 0, [trial(id, wall=2.0)])
+    assert agenda.go_on(8.0)
+    assert [(what.variant, what.repeat) for what in agenda.left()] == [(id, 1)]
+    agenda.add(trial(id, 1, wall=7.0))
+    assert agenda.left() == [] and not agenda.go_on(6.0)

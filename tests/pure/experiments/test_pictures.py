@@ -113,7 +113,7 @@ def test_noise_and_too_few_repeats_are_told_apart(repeats: int, said: str) -> No
 
 def readily(name: str, seconds: dict[str, float], **more: Any) -> View:
     """A ready experiment of which so much is known."""
-    (ready,) = parts(name, Ask())
+    ready = parts(name, Ask())[0]
     sweep = ready.sweep(Ask())
     made = variants_of(sweep, ())
     axes = tuple(Axis(name=axis, values=()) for axis in dict.fromkeys(key for one in made for key in one.settings))
@@ -138,7 +138,7 @@ def test_workers_and_threads_are_lines_that_begin_at_one_core() -> None:
 
 
 def test_batches_of_one_optimizer_are_a_line_though_each_has_its_own_rate() -> None:
-    (ready,) = parts("batch", Ask())
+    ready, _ = parts("batch", Ask())
     shown = readily("batch", dict.fromkeys((one.label for one in ready.choices), 1.0))
     assert shown.batch_axis is not None
     rows = [one for one in pictures(shown) if one.name.startswith("along-")]

@@ -177,13 +177,52 @@ def test_fewer_samples_are_set_and_said() -> None:
                 assert variant.spec.data["all"].limit == 500
     assert own_wishes(ask) == ("As asked for: 500 training samples, batches of 16, instead of what the experiment has by itself.",)
     assert own_wishes(Ask(quick=True, repeats=2)) == ()
-    (all_of_them,), (a_quarter,) = parts("batch", Ask()), parts("batch", Ask(samples=15_000))
-    both = zip(all_of_them.choices, a_quarter.choices, strict=True)
-    assert all(4 * one.settings["epochs"] == other.settings["epochs"] for one, other in both)  # as many steps
+    both = [
+        pair
+        for whole, quarter in zip(parts("batch", Ask()), parts("batch", Ask(samples=15_000)), strict=True)
+        for pair in zip(whole.choices, quarter.choices, strict=True)
+    ]
+    assert len(both) == 28 + 10 and all(4 * one.settings["epochs"] == other.settings["epochs"] for one, other in both)  # as many steps
     (whole,), (fewer,) = parts("sequential", Ask()), parts("sequential", ask)
     assert whole.statements
     assert not fewer.statements  # the study had all samples
     assert not fewer.choices[0].published
+
+
+@pytest.mark.parametrize(
+    ("ask", "samples"),
+    [
+        (Ask(quick=True), 8192),
+        (Ask(quick=True, data="digits"), 1000),
+        (Ask(quick=True, data="glyphs"), 1000),
+        (Ask(quick=True, samples=600), 600),
+        (Ask(samples=4000), 4000),
+        (Ask(data="digits"), 1437),
+        (Ask(at_hand=True, have=500, target=0.9), 500),
+        (Ask(at_hand=True, have=500, quick=True, target=0.9), 500),
+        (Ask(at_hand=True, have=5000, samples=2500, target=0.9), 2500),
+    ],
+)
+def test_no_batch_is_above_the_samples(ask: Ask, samples: int) -> None:
+    for one in parts("batch", ask):
+        batches = [choice.settings["batch"] for choice in one.choices]
+        assert max(batches) <= samples and len(set(batches)) > 1
+        assert one.statements
+
+
+def test_batches_need_samples() -> None:
+    with pytest.raises(LaminarError, match="100 training samples are too few to compare batches") as caught:
+        parts("batch", Ask(samples=100))
+    assert (caught.value.code, caught.value.hint) == ("L008", "--samples 128")
+
+
+def test_two_workers_compare_five_optimizers_where_there_are_samples() -> None:
+    _, two = parts("batch", Ask())
+    assert len({one.settings["optimizer"] for one in two.choices}) == len(two.statements) == 5
+    assert {one.settings["batch"] for one in two.choices} == {1024, 4096}
+    assert {one.settings["workers"] for one in two.choices} == {2}
+    assert all(one.rule == "within" and one.arguments["high"] == 80.0 for one in two.statements)
+    assert len(parts("batch", Ask(samples=4095))) == len(parts("batch", Ask(quick=True))) == 1
 
 
 def test_a_quick_one_has_fewer_choices_or_as_many() -> None:

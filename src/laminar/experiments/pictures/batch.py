@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from laminar.core.figures import number
+from laminar.experiments.extras import samples_per_step
 from laminar.experiments.fit import CriticalBatch, critical_batch
 from laminar.experiments.pictures.chosen import spread
 from laminar.experiments.pictures.palette import TOKENS, pen
@@ -22,7 +23,8 @@ CURVE = 60  # points of the fitted law
 
 @dataclass(frozen=True)
 class Spot:
-    batch: float
+    batch: float  # as it was asked for
+    samples: float  # that its steps really had, on average
     steps: float
     low: float | None
     high: float | None
@@ -46,10 +48,11 @@ def lines(view: View, axis: Axis) -> list[Line]:
             if figure is None or figure.median <= 0 or not isinstance(batch, int | float) or batch <= 0:
                 continue
             low, high = (figure.interval.low, figure.interval.high) if figure.interval else (None, None)
-            spots.append(Spot(float(batch), figure.median, low, high))
+            samples = samples_per_step(view.trials_of(one.id), batch)
+            spots.append(Spot(float(batch), round(samples), figure.median, low, high))
         if spots:
-            spots.sort(key=lambda spot: spot.batch)
-            lines.append(Line(label, tuple(spots), critical_batch([(spot.batch, spot.steps) for spot in spots])))
+            spots.sort(key=lambda spot: spot.samples)
+            lines.append(Line(label, tuple(spots), critical_batch([(spot.samples, spot.steps) for spot in spots])))
     return lines
 
 
@@ -84,41 +87,41 @@ def _round(value: float) -> int:
 
 def _draw(sheet: Sheet, found: Sequence[Line]) -> None:
     (axes,) = sheet.axes()
-    batches = sorted({spot.batch for line in found for spot in line.spots})
-    top = max(line.spots[0].steps * line.spots[0].batch for line in found) / batches[0]
-    axes.plot(
-        batches, [top * batches[0] / one for one in batches], color=TOKENS["p-dim"], linestyle=(0, (1, 2)), linewidth=1.1, label="perfect"
-    )
+    sizes = sorted({spot.samples for line in found for spot in line.spots})
+    top = max(line.spots[0].steps * line.spots[0].samples for line in found) / sizes[0]
+    axes.plot(sizes, [top * sizes[0] / one for one in sizes], color=TOKENS["p-dim"], linestyle=(0, (1, 2)), linewidth=1.1, label="perfect")
     for place, line in enumerate(spread(found, LINES)):
         style = pen(place)
         told = [f"{line.label or 'measured'}\nbatch {spot.batch:,g}: {number(spot.steps)} steps" for spot in line.spots]
         for spot in line.spots:
             if spot.low is not None and spot.high is not None:
-                axes.plot([spot.batch] * 2, [spot.low, spot.high], color=style.colour, linewidth=1.2, marker="_", markersize=6)
+                axes.plot([spot.samples] * 2, [spot.low, spot.high], color=style.colour, linewidth=1.2, marker="_", markersize=6)
         label = clean(line.label or "measured", 26 if sheet.narrow else 40)
         plain = "solid" if line.fit is None else ""
-        sheet.line(axes, [s.batch for s in line.spots], [s.steps for s in line.spots], style, label, told, linestyle=plain, markersize=6.5)
+        sheet.line(
+            axes, [s.samples for s in line.spots], [s.steps for s in line.spots], style, label, told, linestyle=plain, markersize=6.5
+        )
         if line.fit is not None:
-            _law(axes, line.fit, batches, style.colour, place)
+            _law(axes, line.fit, sizes, style.colour, place)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    counts(axes.xaxis, batches, 5 if sheet.narrow else 12)
+    counts(axes.xaxis, sizes, 5 if sheet.narrow else 12)
     _plain(axes)
     axes.grid(True, which="both", axis="y")
     axes.grid(True, axis="x")
-    axes.set_xlabel("batch")
+    axes.set_xlabel("samples per step")
     axes.set_ylabel("steps to the target")
     sheet.legend(axes, least=1)
 
 
-def _law(axes: object, fit: CriticalBatch, batches: Sequence[float], colour: str, place: int) -> None:
+def _law(axes: object, fit: CriticalBatch, sizes: Sequence[float], colour: str, place: int) -> None:
     from matplotlib.axes import Axes
 
     assert isinstance(axes, Axes)
-    low, high = math.log(batches[0]), math.log(batches[-1])
+    low, high = math.log(sizes[0]), math.log(sizes[-1])
     xs = [math.exp(low + (high - low) * i / (CURVE - 1)) for i in range(CURVE)]
     axes.plot(xs, [fit.steps(x) for x in xs], color=colour, linewidth=1.5)
-    if batches[0] <= fit.b_crit <= batches[-1]:
+    if sizes[0] <= fit.b_crit <= sizes[-1]:
         at = fit.steps(fit.b_crit)
         axes.plot([fit.b_crit] * 2, [0, at], color=colour, linewidth=1, linestyle=(0, (3, 2)))
         axes.annotate(

@@ -11,6 +11,7 @@ import msgspec
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, nowhere
+from laminar.data.count import training_samples
 from laminar.data.fingerprint import fingerprint
 from laminar.experiments.prepare import prepare
 from laminar.experiments.ready.catalogue import READY, parts
@@ -58,6 +59,8 @@ def answers(
     facts = machine_facts()
     ask = msgspec.structs.replace(ask, at_hand=at_hand, cores=int(facts.get("cores", ask.cores)))
     store = project.open_store()
+    if at_hand and name == "batch":
+        ask = msgspec.structs.replace(ask, have=_training_samples(project.need_file(), ask.layer, store))
     for ready in parts(name, ask):
         one = ask if ask.name is None else msgspec.structs.replace(ask, name=ask.name + ready.name.removeprefix(name))
         if name == "layers":
@@ -78,6 +81,12 @@ def _own(text: str, store: Store) -> StackFile:
     return file
 
 
+def _training_samples(file: StackFile, name: str | None, store: Store) -> int:
+    layer = file.spec.layer[-1] if name is None else next((one for one in file.spec.layer if one.name == name), file.spec.layer[-1])
+    spec, cache = file.spec.data[layer.data], fingerprint_folder(store)
+    return training_samples(spec, fingerprint(spec, file.root, cache), file.root, cache)
+
+
 def _layers(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock) -> Answer:
     from laminar.experiments.ready import layers_run
     from laminar.experiments.ready.layers import LAYERED, stack_text
@@ -91,7 +100,8 @@ def _layers(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, fa
 
 
 def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, store: Store, emit: Emit, clock: Clock) -> Answer:
-    prepared = prepare(_limited(ready.sweep(ask), limits), file, store, quick=ask.quick, clock=clock)
+    fill = ready.fills(ask)
+    prepared = prepare(_limited(ready.sweep(ask), limits), file, store, quick=ask.quick, fill=fill, clock=clock)
     described = msgspec.structs.replace(
         prepared.description,
         notes=(*ready.notes, *own_wishes(ask), *prepared.description.notes),
@@ -104,7 +114,7 @@ def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, s
         from laminar.experiments.ready.grid_run import GridTrainer
 
         more["trainer"] = functools.partial(GridTrainer, shared=ask.quick)
-    trials = run(described, prepared.sweep, prepared.file, store, emit, clock=clock, **more)
+    trials = run(described, prepared.sweep, prepared.file, store, emit, clock=clock, fill=fill, **more)
     return Answer(ready=ready, description=described, trials=trials)
 
 

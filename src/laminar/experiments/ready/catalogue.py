@@ -14,22 +14,29 @@ SWEEP: Final = ("data", "samples", *LIMITS)  # what all have whose trials are bu
 
 
 class Entry(msgspec.Struct, frozen=True):
+    main: str  # the main question: what its first statement answers, and a quick run asks first
     takes: tuple[str, ...]  # options of the command line, besides those that all have
     at_hand: bool = True  # it can be asked of the stack at hand; else it has its own
 
 
 READY: Final[dict[str, Entry]] = {
-    "sequential": Entry((*SWEEP, "epochs", "batch"), at_hand=False),
-    "cores": Entry((*SWEEP, "epochs", "batch", "layer")),
-    "neurons": Entry((*SWEEP, "epochs", "batch", "layer")),
-    "depth": Entry((*SWEEP, "epochs", "batch", "layer")),
-    "epochs": Entry((*SWEEP, "batch", "layer")),
-    "scaling": Entry((*SWEEP, "epochs", "batch", "layer")),
-    "batch": Entry((*SWEEP, "layer", "target")),
-    "strategies": Entry((*SWEEP, "epochs", "batch", "layer", "target")),
-    "flowers": Entry(("epochs", "batch", "samples", *LIMITS), at_hand=False),
-    "layers": Entry(("data", "samples", *LIMITS, "epochs", "batch", "workers", "on"), at_hand=False),
-    "grid": Entry(("data", "hours", "trials"), at_hand=False),
+    "sequential": Entry("Is the network as accurate as the published one?", (*SWEEP, "epochs", "batch"), at_hand=False),
+    "cores": Entry("Do two cores take longer than one?", (*SWEEP, "epochs", "batch", "layer")),
+    "neurons": Entry("Does a wider network have a lower loss?", (*SWEEP, "epochs", "batch", "layer")),
+    "depth": Entry("Does a deeper network have a higher loss?", (*SWEEP, "epochs", "batch", "layer")),
+    "epochs": Entry("Do five epochs lower the loss against one?", (*SWEEP, "batch", "layer")),
+    "scaling": Entry("Are two workers faster than one with the same batch?", (*SWEEP, "epochs", "batch", "layer")),
+    "batch": Entry("Does a batch stop to pay above 1,024?", (*SWEEP, "layer", "target")),
+    "strategies": Entry("Do two workers reach the target sooner than one process?", (*SWEEP, "epochs", "batch", "layer", "target")),
+    "flowers": Entry(
+        "Do workers with parameter servers take less time than one process?", ("epochs", "batch", "samples", *LIMITS), at_hand=False
+    ),
+    "layers": Entry(
+        "After a mistake, does retraining the last layer cost less than retraining everything?",
+        ("data", "samples", *LIMITS, "epochs", "batch", "workers", "on"),
+        at_hand=False,
+    ),
+    "grid": Entry("Is what a desktop grid trains as accurate as the published network?", ("data", "hours", "trials"), at_hand=False),
 }
 
 

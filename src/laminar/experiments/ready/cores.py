@@ -25,10 +25,10 @@ def ready(ask: Ask) -> Ready:
         choices=(one, *more),
         measures=("loss", "accuracy", "seconds"),
         statements=(
-            above("Two cores take longer than one: communication costs more than it saves.", "seconds", "2 workers", "1 core"),
-            above("Two threads take longer than one.", "seconds", "2 threads", "1 core"),
+            above("Two cores take longer than one: communication costs more than it saves.", "seconds", "2 workers", "1 core", claim="2.a"),
+            above("Two threads take longer than one.", "seconds", "2 threads", "1 core", claim="2.a"),
             *(
-                below(f"From two to four {kind} the time falls.", "seconds", f"4 {kind}", f"2 {kind}")
+                below(f"From two to four {kind} the time falls.", "seconds", f"4 {kind}", f"2 {kind}", claim="2.a")
                 for kind in ("workers", "threads")
                 if 4 in most
             ),

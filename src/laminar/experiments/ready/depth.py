@@ -20,9 +20,9 @@ def ready(ask: Ask) -> Ready:
         choices=tuple(Choice(label=_label(n), settings={"depth": n}, published=row) for n, row in tables.DEPTH.items()),
         measures=("loss", "accuracy", "seconds"),
         statements=(
-            above("Eight hidden layers have a higher loss than one.", "loss", _label(8), _label(1)),
-            below("Eight hidden layers are less accurate than one.", "accuracy", _label(8), _label(1)),
-            above("Eight hidden layers take longer than one.", "seconds", _label(8), _label(1)),
+            above("Eight hidden layers have a higher loss than one.", "loss", _label(8), _label(1), claim="2.d"),
+            below("Eight hidden layers are less accurate than one.", "accuracy", _label(8), _label(1), claim="2.d"),
+            above("Eight hidden layers take longer than one.", "seconds", _label(8), _label(1), claim="2.d"),
             below("They take less than twice as long.", "seconds", _label(8), _label(1), 200.0),
         ),
         study=PRACTICE,

@@ -20,9 +20,11 @@ def ready(ask: Ask) -> Ready:
         title="Epochs",
         question="When does more training stop to pay?",
         choices=tuple(Choice(label=_label(n), settings={"epochs": n}, published=tables.EPOCHS[n]) for n in counts),
-        measures=("loss", "accuracy", "seconds", "train_loss"),
+        measures=("loss", "accuracy", "seconds", "train_loss", "train_accuracy"),
         statements=(
-            below("Five epochs lower the loss against one.", "loss", _label(5), _label(1)),
+            below("Five epochs lower the loss against one.", "loss", _label(5), _label(1), claim="2.e"),
+            above(f"{last} epochs raise the accuracy in training against one.", "train_accuracy", _label(last), _label(1), claim="2.e"),
+            above(f"{last} epochs take longer than one.", "seconds", _label(last), _label(1), claim="2.e"),
             above(f"{last} epochs are more accurate than five.", "accuracy", _label(last), _label(5)),
             above(
                 "The loss on held-out data no longer falls after five epochs: over-fitting begins.", "loss", _label(last), _label(5), 99.0

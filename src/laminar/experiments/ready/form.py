@@ -30,6 +30,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     even_if_busy: bool = False
     at_hand: bool = False  # the stack is the user's
+    have: int | None = None  # training samples that its layer has, where that was looked up
     cores: int = 2  # of this machine
     command: str = ""  # with which the same is asked again
 
@@ -51,7 +52,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True):
-    """One question that can be asked with one command. The first choice is the benchmark: 100 %."""
+    """One question that can be asked with one command. The first choice is the benchmark: 100 %. The first statement is about the main
+    question (catalogue.py), and a quick run has its variants repeated first."""
 
     name: str
     title: str
@@ -70,6 +72,10 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     target: float | None = None
     epochs: tuple[dict[str, float], ...] = ()  # published of each epoch of the first choice: "train_accuracy", "seconds"
     notes: tuple[str, ...] = ()
+
+    def fills(self, ask: Ask) -> bool:
+        """A quick run repeats until its minute is over, where there is something to judge and nobody said how often."""
+        return ask.quick and ask.repeats is None and bool(self.statements)
 
     def sweep(self, ask: Ask) -> Sweep:
         """As `laminar experiment run` has it."""

@@ -18,6 +18,7 @@ from laminar.experiments.ready.form import Ask, Choice, Ready
 from laminar.experiments.ready.judged import above, below
 from laminar.experiments.ready.stacks import SAMPLES
 from laminar.experiments.ready.studies import LAYERS
+from laminar.experiments.variants import QUICK_REPEATS
 
 MODELS: Final = '''\
 """A convolutional network in three parts, and a head that can be put in the place of its own."""
@@ -109,22 +110,23 @@ def ready(ask: Ask) -> Ready:
         choices=tuple(Choice(label=one, settings={"part": one}) for one in PARTS),
         measures=("seconds", "accuracy", "wall", "loss"),
         statements=(
-            below("Classic training takes longer than the training of the first layer.", "seconds", first, CLASSIC),
-            below("Classic training takes longer than the training of the second layer.", "seconds", second, CLASSIC),
-            below("Classic training takes longer than the training of the third layer.", "seconds", third, CLASSIC),
-            below("The second layer is trained faster than the first.", "seconds", second, first),
-            below("The third layer is trained faster than the second.", "seconds", third, second),
             below(
                 "After a mistake in the last part, retraining the last layer costs less than retraining everything.",
                 "wall",
                 MENDED[1],
                 MENDED[0],
+                claim="1.c",
             ),
-            above("The first training in layers takes longer in all.", "wall", ALL, CLASSIC),
+            below("Classic training takes longer than the training of the first layer.", "seconds", first, CLASSIC, claim="1.a"),
+            below("Classic training takes longer than the training of the second layer.", "seconds", second, CLASSIC, claim="1.a"),
+            below("Classic training takes longer than the training of the third layer.", "seconds", third, CLASSIC, claim="1.a"),
+            below("The second layer is trained faster than the first.", "seconds", second, first, claim="1.b"),
+            below("The third layer is trained faster than the second.", "seconds", third, second, claim="1.b"),
+            above("The first training in layers takes longer in all.", "wall", ALL, CLASSIC, claim="1.d"),
             above("The last layer is as accurate as the classic network, within a point.", "accuracy", third, CLASSIC, 99.0),
         ),
         study=LAYERS,
-        repeats=3 if ask.quick else 1,  # three decide
+        repeats=QUICK_REPEATS if ask.quick else 1,
     )
 
 

@@ -82,6 +82,7 @@ def describe(ready: Ready, ask: Ask, place: Place, machine: dict[str, Any], now:
 
 def run(description: Description, ask: Ask, place: Place, budget: Budget, store: Store, emit: Emit) -> list[Trial]:
     """Trials of earlier goes included."""
+    fill = ask.quick and ask.repeats is None
     if ask.quick:
         budget = Budget(hours=min(budget.hours or 1.0, QUICK_SECONDS / 3600), trials=budget.trials)
     sweep = Sweep(name=description.name, even_if_busy=ask.quick or ask.even_if_busy, budget=budget)
@@ -89,7 +90,7 @@ def run(description: Description, ask: Ask, place: Place, budget: Budget, store:
         parts = _Parts(description, ask, place, store, folder)
         first, _ = parts.stack_of(description.variants[0], Next(variant=description.benchmark, repeat=0))
         on = None if place.on == "local" else place.on
-        return run_trials(description, sweep, first, store, emit, on=on, trainer=lambda: parts, stack_of=parts.stack_of)
+        return run_trials(description, sweep, first, store, emit, on=on, trainer=lambda: parts, stack_of=parts.stack_of, fill=fill)
 
 
 @contextmanager

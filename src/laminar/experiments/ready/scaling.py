@@ -35,7 +35,11 @@ def ready(ask: Ask) -> Ready:
                 "1 worker",
             ),
             above(
-                "Two workers with twice the batch are faster than one (weak scaling).", "samples_per_second", "weak, 2 workers", "1 worker"
+                "Two workers with twice the batch are faster than one (weak scaling).",
+                "samples_per_second",
+                "weak, 2 workers",
+                "1 worker",
+                claim="4.e",
             ),
             above(
                 "Strong scaling is efficient: two workers reach nine tenths of twice the rate of one.",
@@ -44,7 +48,13 @@ def ready(ask: Ask) -> Ready:
                 "1 worker",
                 180.0,
             ),
-            above("Weak scaling is more efficient than strong scaling.", "samples_per_second", "weak, 2 workers", "strong, 2 workers"),
+            above(
+                "Speed-up follows the batch: weak scaling is more efficient than strong scaling.",
+                "samples_per_second",
+                "weak, 2 workers",
+                "strong, 2 workers",
+                claim="4.e",
+            ),
         ),
         study=GRADIENTS,
         stack=stacks.mlp(ask),

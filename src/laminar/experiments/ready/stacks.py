@@ -49,7 +49,8 @@ DATA: Final = {
     "glyphs": ('source = "glyphs"\nargs = { count = 4000 }', 0.9, 0.6),
 }
 USUAL: Final = "fashion-mnist"
-SAMPLES: Final = {"fashion-mnist": 60_000, "mnist": 60_000, "digits": 1_437}  # of training
+SAMPLES: Final = {"fashion-mnist": 60_000, "mnist": 60_000, "digits": 1_437}  # of training, of data sets of digits and clothes
+GLYPHS: Final = 3_200  # … of the glyphs drawn here
 
 
 def _known(ask: Ask) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from laminar.experiments.ready import stacks
 from laminar.experiments.ready.form import Ask, Choice, Ready
 from laminar.experiments.ready.judged import above, below
-from laminar.experiments.ready.studies import GRADIENTS
+from laminar.experiments.ready.studies import APART
 
 BATCH: Final = 256
 RATE: Final = 0.002
@@ -34,11 +34,13 @@ def ready(ask: Ask) -> Ready:
         measures=("time_to_target", "steps_to_target", "accuracy", "samples_per_second", "bytes", "staleness"),
         statements=(
             below("Synchronous data parallelism reaches the target sooner than one process.", "time_to_target", "sync", "solo"),
-            below("Averaging of models trained apart reaches it sooner than one process.", "time_to_target", "averaging", "solo"),
+            below(
+                "Averaging of models trained apart reaches it sooner than one process.", "time_to_target", "averaging", "solo", claim="3.a"
+            ),
             below("Asynchronous gradients (Downpour) reach it sooner than one process.", "time_to_target", "downpour", "solo"),
             above("Asynchronous gradients need more steps than synchronous ones.", "steps_to_target", "downpour", "sync"),
         ),
-        study=GRADIENTS,
+        study=APART,
         stack=stacks.mlp(ask),
         own={"epochs": 15, "batch": BATCH, "lr": RATE},
         fixed={"target": {"accuracy": target}},

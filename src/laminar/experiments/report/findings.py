@@ -21,7 +21,7 @@ def statements(view: View) -> list[Block]:
     points = []
     for one in view.summary.statements:
         mark, tone = MARKS[one.verdict]
-        points.append(Point(mark, one.verdict, one.text, one.words, tone))
+        points.append(Point(mark, one.verdict, f"{one.text} [{one.claim}]" if one.claim else one.text, one.words, tone))
     return [Points(tuple(points))] if points else []
 
 

@@ -48,7 +48,7 @@ function drawn(told, state, tools, made) {
   const found = [el("section", {class: "panel"}, el("h2", {}, summary.title || summary.name), summary.question ? el("p", {}, summary.question) : null,
     el("p", {class: "row"}, badge(`${summary.done} of ${summary.planned} trials`, summary.done < summary.planned ? "live" : "good"), summary.failures.length ? badge(`${summary.failures.length} failed`, "bad") : null, summary.quick ? badge("quick", "warn", "smaller than the experiment as it is described") : null, el("span", {class: "mute"}, `${summary.stack}/${summary.layer}, ${format.many(summary.rows.length, "variant")}, ${format.seconds(summary.seconds)} in all${description.created ? `, ${format.ago(description.created)}` : ""}`)),
     summary.done < summary.planned ? el("progress", {max: summary.planned, value: summary.done, "aria-label": "trials done"}) : null,
-    summary.statements.length ? el("ul", {class: "plain statements"}, summary.statements.map(s => el("li", {}, badge(s.verdict, BADGES[s.verdict] ?? "plain"), " ", el("b", {}, s.text), el("div", {class: "mute"}, s.words)))) : null)];
+    summary.statements.length ? el("ul", {class: "plain statements"}, summary.statements.map(s => el("li", {}, badge(s.verdict, BADGES[s.verdict] ?? "plain"), " ", el("b", {}, s.text), s.claim ? el("span", {class: "mute"}, ` [${s.claim}]`) : null, el("div", {class: "mute"}, s.words)))) : null)];
   if (!summary.measures.length) {
     found.push(el("section", {class: "panel"}, el("p", {class: "mute"}, "No trial is done yet.")));
     return [...found, failures(summary, tools)].filter(Boolean);
