@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -11,14 +12,15 @@ import msgspec
 
 from laminar.core.events import Event
 from laminar.experiments.record import Point
+from laminar.train.history import END, Saved
 
-_WANTED: Final = tuple(f'{{"event":"{kind}"'.encode() for kind in ("start", "resume", "epoch", "end"))
+_WANTED: Final = tuple(f'{{"event":"{kind}"'.encode() for kind in ("start", "resume", "epoch", "saved", "end"))
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
     curve: tuple[Point, ...] = ()
     series: dict[str, tuple[float, ...]] = {}
-    metrics: dict[str, float] = {}  # that the build does not say: seconds_per_epoch, bytes, staleness, steps, epochs
+    metrics: dict[str, float] = {}  # that the build does not say: seconds_per_epoch, bytes, staleness, steps, epochs, checkpoints …
     resumed: bool = False
     ended: bool = False
 
@@ -47,10 +49,12 @@ def hear(events: Iterable[Event]) -> Heard:
     resumed = ended = False
     sent: float | None = None
     staleness: float | None = None
+    saved: list[Saved] = []  # checkpoints that training stood still for
+    servers = False  # they keep snapshots while workers go on
     for event in events:
         kind = event["event"]
         if kind == "start":
-            start, curve, series, spent, sent = event["t"], [], {}, [], None
+            start, curve, series, spent, sent, saved = event["t"], [], {}, [], None, []
         elif kind == "resume":
             resumed = True
         elif kind == "epoch":
@@ -69,6 +73,7 @@ def hear(events: Iterable[Event]) -> Heard:
                 )
             )
             team = event.get("team") or {}
+            servers |= bool(team)
             if team.get("bytes") is not None:  # of all so far
                 series.setdefault("bytes", []).append(float(team["bytes"]))
                 sent = float(team["bytes"])
@@ -78,6 +83,8 @@ def hear(events: Iterable[Event]) -> Heard:
             if team.get("staleness") is not None:
                 staleness = float(team["staleness"])
                 series.setdefault("staleness", []).append(staleness)
+        elif kind == "saved" and (found := msgspec.convert(event, Saved)).why != END:
+            saved.append(found)
         elif kind == "end":
             ended = True
             team = event.get("team") or {}
@@ -87,6 +94,10 @@ def hear(events: Iterable[Event]) -> Heard:
     if spent:
         metrics["seconds_per_epoch"] = sum(spent) / len(spent)
         metrics["epochs"], metrics["steps"] = float(curve[-1].epoch), float(curve[-1].step)
+        if not servers:
+            metrics["checkpoints"], metrics["checkpoint_seconds"] = float(len(saved)), sum(one.seconds for one in saved)
+    if saved:
+        metrics["checkpoint_bytes"] = float(statistics.median(one.bytes for one in saved))
     if sent is not None:
         metrics["bytes"] = sent
     if staleness is not None:

@@ -110,7 +110,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     layer: str = ""  # id in the store
     run: str = ""
     reused: bool = False  # it was trained before, and is in the store
-    spent: dict[str, float] = {}  # seconds of the wall: "features", "training", "keeping"
+    spent: dict[str, float] = {}  # seconds of the wall: "features", "training" with its "checkpoints", "keeping"
     error: dict[str, str] = {}  # code, message, hint
     settings: dict[str, Any] = {}  # of a variant that a search proposed, and the description does not know
     sum_of: tuple[str, ...] = ()  # variants whose trials of this repeat it is the sum of: nothing was trained for it

@@ -18,6 +18,8 @@ _SHORT = {
     "train_loss": "loss in training",
     "time_to_target": "time to target",
     "steps_to_target": "steps to target",
+    "checkpoint_seconds": "time for checkpoints",
+    "checkpoint_bytes": "bytes of a checkpoint",
     "bytes": "bytes sent",
     "staleness": "staleness",
     "layer_bytes": "bytes of the layer",
