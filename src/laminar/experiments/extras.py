@@ -26,6 +26,7 @@ def extras(description: Description, variants: Sequence[Variant], counted: Count
         _epochs(description, counted.get(description.benchmark, ())) if description.epochs else None,
         _scaling(description, variants, counted) if any(one.line in (STRONG, WEAK) for one in variants) else None,
         _critical(description, variants, counted) if "steps_to_target" in description.measures else None,
+        _checkpoints(description, variants, counted) if "checkpoint_seconds" in description.measures else None,
     ]
     return tuple(one for one in found if one is not None and one.rows)
 
@@ -105,6 +106,24 @@ def _critical(description: Description, variants: Sequence[Variant], counted: Co
     columns = ("line", "batches", "S_min", "B_crit", "rms error of ln steps", "found")
     title = f"Fitted: steps(B) = S_min (1 + B_crit / B), to an accuracy of {description.target or 0:g}"
     return _extra("critical-batch", title, columns, rows)
+
+
+def _checkpoints(description: Description, variants: Sequence[Variant], counted: Counted) -> Extra:
+    """How much of what a variant takes longer than the benchmark is the time for which its training stood still."""
+    rows: list[tuple[Cell, ...]] = []
+    base = _median(counted, description.benchmark, "without_checkpoints", None)
+    for one in variants:
+        seconds, still, written, size = (
+            _median(counted, one.id, measure, None) for measure in ("seconds", "checkpoint_seconds", "checkpoints", "checkpoint_bytes")
+        )
+        if seconds is None or still is None or written is None:  # servers write beside the training
+            continue
+        longer = None if base is None or one.id == description.benchmark else seconds - base
+        rows.append((one.label, written, still / written if written else None, size, still, seconds - still, longer))
+    columns = ("variant", "checkpoints", "seconds of one", "bytes of one", "seconds of all", "training without them", "longer")
+    against = next((one.label for one in variants if one.id == description.benchmark), "the benchmark")
+    title = f"Checkpoints: what training stood still for, and how much longer it took than {against} without its own"
+    return _extra("checkpoints", title, columns, rows)
 
 
 def _median(counted: Counted, variant: str, measure: str, target: float | None) -> float | None:

@@ -49,12 +49,13 @@ def hear(events: Iterable[Event]) -> Heard:
     resumed = ended = False
     sent: float | None = None
     staleness: float | None = None
+    tests: list[float] = []  # seconds of each
     saved: list[Saved] = []  # checkpoints that training stood still for
     servers = False  # they keep snapshots while workers go on
     for event in events:
         kind = event["event"]
         if kind == "start":
-            start, curve, series, spent, sent, saved = event["t"], [], {}, [], None, []
+            start, curve, series, spent, sent, saved, tests = event["t"], [], {}, [], None, [], []
         elif kind == "resume":
             resumed = True
         elif kind == "epoch":
@@ -72,6 +73,8 @@ def hear(events: Iterable[Event]) -> Heard:
                     test_accuracy=test.get("accuracy"),
                 )
             )
+            if "test_seconds" in event:
+                tests.append(float(event["test_seconds"]))
             team = event.get("team") or {}
             servers |= bool(team)
             if team.get("bytes") is not None:  # of all so far
@@ -96,6 +99,8 @@ def hear(events: Iterable[Event]) -> Heard:
         metrics["epochs"], metrics["steps"] = float(curve[-1].epoch), float(curve[-1].step)
         if not servers:
             metrics["checkpoints"], metrics["checkpoint_seconds"] = float(len(saved)), sum(one.seconds for one in saved)
+    if tests:
+        metrics["test_seconds"] = statistics.median(tests)
     if saved:
         metrics["checkpoint_bytes"] = float(statistics.median(one.bytes for one in saved))
     if sent is not None:

@@ -21,6 +21,8 @@ class Measure(msgspec.Struct, frozen=True):
 MEASURES: Final[dict[str, Measure]] = {
     "seconds": Measure("time of training", "s", "less", True),
     "seconds_per_epoch": Measure("time of an epoch", "s", "less", True),
+    "test_seconds": Measure("time of the test after an epoch", "s", "less", True),
+    "without_checkpoints": Measure("time of training without its checkpoints", "s", "less", True),
     "wall": Measure("time with everything", "s", "less", True),
     "time_to_target": Measure("time to the target accuracy", "s", "less", True),
     "steps_to_target": Measure("steps to the target accuracy", "", "less"),
@@ -50,6 +52,8 @@ def measure_of(trial: Trial, name: str, target: float | None = None) -> float | 
     """None: it is not known of this trial, or the target was not reached."""
     if name in ("seconds", "wall"):
         return float(getattr(trial, name))
+    if name == "without_checkpoints":
+        return trial.seconds - trial.metrics["checkpoint_seconds"] if "checkpoint_seconds" in trial.metrics else None
     last = trial.curve[-1] if trial.curve else None
     if name == "seconds_per_epoch":
         return trial.metrics.get(name, trial.seconds / len(trial.curve) if trial.curve else None)

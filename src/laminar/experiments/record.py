@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from laminar.experiments.results import Extra
+
 Outcome = Literal["done", "failed", "stopped"]  # stopped: it was hopeless, and ended early
 
 
@@ -77,6 +79,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     study: str = ""  # where published figures are from
     epochs: tuple[dict[str, float], ...] = ()  # published of each epoch of the benchmark: "train_accuracy", "seconds"
     command: str = ""  # that ran it last, without its budget
+    tables: tuple[Extra, ...] = ()  # of figures that no trial gives: arithmetic of a study
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

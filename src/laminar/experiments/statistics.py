@@ -14,6 +14,7 @@ import msgspec
 
 from laminar.core.figures import many
 from laminar.experiments.axes import told
+from laminar.experiments.checkpoints import checkpoint_words
 from laminar.experiments.extras import extras
 from laminar.experiments.intervals import LEVEL, Interval, compare, difference, of_median, ratio
 from laminar.experiments.measures import MEASURES, measure_of
@@ -104,7 +105,7 @@ def summary(description: Description, trials: Sequence[Trial]) -> Summary:
         notes=(*description.notes, *_notes(description, trials, rows, measures, dropped)),
         method=METHOD,
         study=description.study,
-        tables=extras(description, variants, counted),
+        tables=(*extras(description, variants, counted), *description.tables),
     )
 
 
@@ -227,6 +228,7 @@ def _notes(description: Description, trials: Sequence[Trial], rows: Sequence[Row
             reached = max((row.figures[one].n for one in ("time_to_target", "steps_to_target") if one in row.figures), default=0)
             if reached < row.counted:
                 found.append(f"{row.label}: the target of {description.target} was reached by {reached} of {many(row.counted, 'trial')}")
+    found += checkpoint_words(description, rows)
     if description.timed and any(t.reused for t in trials if t.counted):
         found.append("some trials were found in the store: their times were measured then")
     return found

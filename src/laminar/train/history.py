@@ -4,7 +4,8 @@
     resume      step, steps, epoch, epochs, why
     step        step, epoch, loss, lr                 every step; steps and epochs count from 0
     epoch       epoch, epochs, step, train {loss, …}, test {loss, …}, seconds, samples_per_second, change (changes.py; null: not
-                known); of a team: workers, bytes, dense_bytes, shares (measured ones), resting, busy; by: evaluator, where one tested
+                known), test_seconds (but where others tested); of a team: workers, bytes, dense_bytes, shares (measured ones), resting,
+                busy; by: evaluator, where one tested
     checkpoint  step, epoch, why                      step: how many are behind it; told before it is written
     saved       step, why, seconds, bytes             it was: how long training stood still for it, and the size of its file
     worker      role, rank, pid, host                 a process that takes part, where there are several

@@ -273,10 +273,11 @@ class _Loop:
             "change": at.change,
             **({} if together is None else together.figures()),
         }
-        if beside is None:
-            self.judged(ended, self.tested())
-        elif not beside.takes(ended):
-            beside.tested(ended, self.tested())
+        if beside is None or not beside.takes(ended):
+            began = self.clock.monotonic()
+            metrics = self.tested()
+            ended["test_seconds"] = self.clock.monotonic() - began
+            self.judged(ended, metrics) if beside is None else beside.tested(ended, metrics)
         at.epoch, at.batch, at.epoch_seconds, at.epoch_sent, at.epoch_dense = at.epoch + 1, 0, 0.0, 0, 0
         tally.clear()
         if self.recipe.target is not None or self.recipe.patience is not None or at.epoch >= self.recipe.epochs:

@@ -98,6 +98,7 @@ def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, s
         study=ready.study,
         epochs=ready.epochs,
         command=ask.command,
+        tables=ready.tables,
     )
     more: dict[str, Any] = {}
     if name == "grid":

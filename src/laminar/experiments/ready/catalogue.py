@@ -27,7 +27,7 @@ READY: Final[dict[str, Entry]] = {
     "scaling": Entry((*SWEEP, "epochs", "batch", "layer")),
     "batch": Entry((*SWEEP, "layer", "target")),
     "strategies": Entry((*SWEEP, "epochs", "batch", "layer", "target")),
-    "flowers": Entry(("epochs", "batch", "samples", *LIMITS), at_hand=False),
+    "flowers": Entry(("epochs", "batch", "samples", "checkpoint_steps", "write_seconds", *LIMITS), at_hand=False),
     "layers": Entry(("data", "samples", *LIMITS, "epochs", "batch", "workers", "on"), at_hand=False),
     "grid": Entry(("data", "hours", "trials"), at_hand=False),
 }

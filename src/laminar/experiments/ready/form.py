@@ -13,6 +13,7 @@ import msgspec
 
 from laminar.core.figures import many
 from laminar.experiments.record import Statement
+from laminar.experiments.results import Extra
 from laminar.experiments.spec import PublishedSpec, Sweep, VariantSpec
 
 
@@ -28,6 +29,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     data: str | None = None  # of the stack that comes with the experiment
     layer: str | None = None
     name: str | None = None
+    checkpoint_steps: int | None = None  # of `flowers`
+    write_seconds: float | None = None
     even_if_busy: bool = False
     at_hand: bool = False  # the stack is the user's
     cores: int = 2  # of this machine
@@ -70,6 +73,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     target: float | None = None
     epochs: tuple[dict[str, float], ...] = ()  # published of each epoch of the first choice: "train_accuracy", "seconds"
     notes: tuple[str, ...] = ()
+    tables: tuple[Extra, ...] = ()  # arithmetic of a study: what no trial gives
 
     def sweep(self, ask: Ask) -> Sweep:
         """As `laminar experiment run` has it."""
