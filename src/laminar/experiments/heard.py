@@ -50,12 +50,13 @@ def hear(events: Iterable[Event]) -> Heard:
     sent: float | None = None
     staleness: float | None = None
     tests: list[float] = []  # seconds of each
+    busy: list[float] = []  # of each epoch: the share of its time that workers computed, on average
     saved: list[Saved] = []  # checkpoints that training stood still for
     servers = False  # they keep snapshots while workers go on
     for event in events:
         kind = event["event"]
         if kind == "start":
-            start, curve, series, spent, sent, saved, tests = event["t"], [], {}, [], None, [], []
+            start, curve, series, spent, sent, saved, tests, busy = event["t"], [], {}, [], None, [], [], []
         elif kind == "resume":
             resumed = True
         elif kind == "epoch":
@@ -77,6 +78,8 @@ def hear(events: Iterable[Event]) -> Heard:
                 tests.append(float(event["test_seconds"]))
             team = event.get("team") or {}
             servers |= bool(team)
+            if event.get("busy"):
+                busy.append(statistics.mean(event["busy"]))
             if team.get("bytes") is not None:  # of all so far
                 series.setdefault("bytes", []).append(float(team["bytes"]))
                 sent = float(team["bytes"])
@@ -93,10 +96,12 @@ def hear(events: Iterable[Event]) -> Heard:
             team = event.get("team") or {}
             sent = float(team["bytes"]) if team.get("bytes") is not None else sent
             staleness = float(team["staleness"]) if team.get("staleness") is not None else staleness
+            busy = _computing(team) or busy
     metrics: dict[str, float] = {}
     if spent:
         metrics["seconds_per_epoch"] = sum(spent) / len(spent)
         metrics["epochs"], metrics["steps"] = float(curve[-1].epoch), float(curve[-1].step)
+        metrics["utilization"] = statistics.mean(busy) if busy else 1.0  # one process waits for nobody
         if not servers:
             metrics["checkpoints"], metrics["checkpoint_seconds"] = float(len(saved)), sum(one.seconds for one in saved)
     if tests:
@@ -114,6 +119,13 @@ def hear(events: Iterable[Event]) -> Heard:
         resumed=resumed,
         ended=ended,
     )
+
+
+def _computing(team: dict[str, Any]) -> list[float]:
+    """Of each worker of a training with servers: the share of its time that it computed."""
+    computing, waiting = team.get("computing") or {}, team.get("waiting") or {}
+    shares = [(float(seconds), float(waiting.get(worker, 0.0))) for worker, seconds in computing.items()]
+    return [one / (one + other) for one, other in shares if one + other > 0]
 
 
 def plain_error(code: str, message: str, hint: str = "") -> dict[str, Any]:

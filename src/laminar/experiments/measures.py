@@ -27,6 +27,11 @@ MEASURES: Final[dict[str, Measure]] = {
     "time_to_target": Measure("time to the target accuracy", "s", "less", True),
     "steps_to_target": Measure("steps to the target accuracy", "", "less"),
     "samples_per_second": Measure("samples per second", "/s", "more", True),
+    "speedup": Measure("times as many samples per second as with one worker", "", "more", True),
+    "efficiency": Measure("speed-up for each worker", "", "more", True),
+    "utilization": Measure("share of their time that workers compute, and wait for nobody", "", "more", True),
+    "batches_per_second": Measure("batches fetched per second", "/s", "more", True),
+    "bytes_touched": Measure("bytes of the data's cache lines that a batch reads", "B", "less"),
     "accuracy": Measure("accuracy on the test part", "", "more"),
     "loss": Measure("loss on the test part", "", "less"),
     "train_accuracy": Measure("accuracy in training, last epoch", "", "more"),
@@ -39,10 +44,12 @@ MEASURES: Final[dict[str, Measure]] = {
     "checkpoints": Measure("checkpoints within the training", "", "less"),
     "checkpoint_seconds": Measure("time for which training stood still to write checkpoints", "s", "less", True),
     "checkpoint_bytes": Measure("bytes of a checkpoint", "B", "less"),
+    "parameters": Measure("parameters of the model, frozen ones included", "", "less"),
     "bytes": Measure("bytes sent between workers", "B", "less"),
     "staleness": Measure("steps by which gradients were late, on average", "", "less"),
     "layer_bytes": Measure("bytes the layer takes in the store", "B", "less"),
 }
+AGAINST_OTHERS: Final = ("speedup", "efficiency")  # known of a trial when those of another variant are (speedups.py)
 TO_TARGET: Final = ("time_to_target", "steps_to_target")
 OF_CURVES: Final = ("seconds_per_epoch", "accuracy", "loss", "train_accuracy", "train_loss", "overfit", "epochs", "steps")  # by epoch
 AT_RUNGS: Final = (*OF_CURVES, *TO_TARGET, "seconds", "wall", "bytes", "staleness")  # known of a trial that has not come to its end

@@ -21,6 +21,7 @@ from laminar.experiments.measures import MEASURES, measure_of
 from laminar.experiments.order import WARM_UP, standing
 from laminar.experiments.record import Axis, Description, Trial, Variant
 from laminar.experiments.results import Failure, Figure, Judged, Row, Summary, Verdict
+from laminar.experiments.speedups import with_speedups
 from laminar.experiments.statements import Evidence, judge
 
 __all__ = [
@@ -57,10 +58,10 @@ def values_of(trials: Iterable[Trial], measure: str, target: float | None) -> li
 
 def summary(description: Description, trials: Sequence[Trial]) -> Summary:
     """Everything that tables and pictures need."""
-    variants = _variants(description, trials)
+    variants = all_variants(description, trials)
     listed = {one.id for one in variants}
     dropped = sum(one.variant not in listed for one in trials)
-    trials = [one for one in trials if one.variant in listed]
+    trials = with_speedups(description, variants, [one for one in trials if one.variant in listed])
     known = standing(trials)
     all_of, known_of = _by_variant(trials), _by_variant(one for _, one in sorted(known.items()))
     counted = {one.id: [t for t in known_of.get(one.id, ()) if _counts(t)] for one in variants}
@@ -109,7 +110,7 @@ def summary(description: Description, trials: Sequence[Trial]) -> Summary:
     )
 
 
-def _variants(description: Description, trials: Iterable[Trial]) -> list[Variant]:
+def all_variants(description: Description, trials: Iterable[Trial]) -> list[Variant]:
     """Those described, and those that a search has proposed."""
     found = {one.id: one for one in description.variants}
     for trial in trials:

@@ -18,6 +18,7 @@ _SHORT = {
     "train_loss": "loss in training",
     "time_to_target": "time to target",
     "steps_to_target": "steps to target",
+    "speedup": "speed-up",
     "test_seconds": "time of a test",
     "without_checkpoints": "time without checkpoints",
     "checkpoint_seconds": "time for checkpoints",

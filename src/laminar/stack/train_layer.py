@@ -157,7 +157,7 @@ def _train_layer(
             seconds=trained.seconds,
             created=manifest.created,
             run=run,
-            provenance=manifest.provenance | {"start": start},
+            provenance=manifest.provenance | {"start": start, "parameters": sum(one.numel() for one in made.model.parameters())},
         )
         if not foreign:
             note_own(store, manifest)  # first: a layer that is committed is not built again, and would stay foreign

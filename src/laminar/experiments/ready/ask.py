@@ -13,6 +13,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, nowhere
 from laminar.data.fingerprint import fingerprint
 from laminar.experiments.prepare import prepare
+from laminar.experiments.ready import stacks
 from laminar.experiments.ready.catalogue import READY, parts
 from laminar.experiments.ready.form import Ask, Ready, own_wishes
 from laminar.experiments.record import Description, Trial
@@ -62,6 +63,8 @@ def answers(
         one = ask if ask.name is None else msgspec.structs.replace(ask, name=ask.name + ready.name.removeprefix(name))
         if name == "layers":
             yield _layers(ready, one, limits, store, emit, facts, clock)
+        elif name == "layout":
+            yield _layout(ready, one, limits, store, emit, facts, clock)
         else:
             yield _sweep(name, ready, one, limits, project.need_file() if at_hand else _own(ready.stack, store), store, emit, clock)
 
@@ -87,6 +90,15 @@ def _layers(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, fa
     place = layers_run.Place(on=limits.on or "local", workers=limits.workers or usual)
     described = layers_run.describe(ready, ask, place, facts, clock.now())
     trials = layers_run.run(described, ask, place, Budget(hours=limits.hours, trials=limits.trials), store, emit)
+    return Answer(ready=ready, description=described, trials=trials)
+
+
+def _layout(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock) -> Answer:
+    from laminar.experiments.ready import layout_run
+
+    file = _own(stacks.mlp(ask), store)
+    described = layout_run.describe(ready, ask, file, facts, clock.now())
+    trials = layout_run.run(described, ask, Budget(hours=limits.hours, trials=limits.trials), file, store, emit)
     return Answer(ready=ready, description=described, trials=trials)
 
 

@@ -18,6 +18,11 @@ def below(text: str, measure: str, one: str, than: str, percent: float = 100.0) 
     return Statement(text=text, rule="within", arguments={"measure": measure, "variant": one, "than": than, "high": percent})
 
 
+def rising(text: str, measure: str, axis: str, where: dict[str, object]) -> Statement:
+    """It rises along the axis, from each value to the next, among the choices with these settings."""
+    return Statement(text=text, rule="monotone", arguments={"measure": measure, "axis": axis, "where": where, "direction": "rising"})
+
+
 def at_least(text: str, measure: str, one: str, value: float) -> Statement:
     return Statement(text=text, rule="at_least", arguments={"measure": measure, "variant": one, "value": value})
 
