@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import shlex
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -37,11 +38,14 @@ OPTIONS: Final[dict[str, Any]] = {
     "hours": Hours,
     "trials": Trials,
     "even_if_busy": EvenIfBusy,
+    "report": Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write a page with tables and pictures to this file, as report --html.")
+    ],
     "quiet": Quiet,
     "json": Json,
 }
-ALWAYS: Final = ("quick", "repeats", "name", "quiet", "json")
-PASSING: Final = ("hours", "trials", "quiet", "json")
+ALWAYS: Final = ("quick", "repeats", "name", "report", "quiet", "json")
+PASSING: Final = ("hours", "trials", "report", "quiet", "json")
 SWITCHES: Final = ("quick", "even_if_busy", "quiet", "json")
 
 

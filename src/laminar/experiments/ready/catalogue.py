@@ -32,7 +32,7 @@ READY: Final[dict[str, Entry]] = {
     "shape": Entry((*SWEEP, "epochs", "batch"), at_hand=False),
     "layout": Entry(("data", "samples", "batch", *LIMITS), at_hand=False),
     "flowers": Entry(("epochs", "batch", "samples", "checkpoint_steps", "write_seconds", *LIMITS), at_hand=False),
-    "layers": Entry(("data", "samples", *LIMITS, "epochs", "batch", "workers", "on"), at_hand=False),
+    "layers": Entry(("data", "samples", *LIMITS, "epochs", "batch", "workers", "on", "target"), at_hand=False),
     "grid": Entry(("data", "hours", "trials"), at_hand=False),
 }
 

@@ -66,6 +66,6 @@ def ready(ask: Ask) -> Ready:
         ),
         study=ENVIRONMENT,
         stack=stacks.mlp(ask),
-        own={"epochs": 5, "batch": 128},
+        own={"epochs": 5, "batch": 32 if ask.quick else 128},
         notes=(f"Hidden modules x neurons of each; about {size:,} parameters each, with {inputs} numbers a sample.",),
     )
