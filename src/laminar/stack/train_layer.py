@@ -45,7 +45,8 @@ class Outcome:
     id: str
     key: str
     metrics: dict[str, float]
-    spent: dict[str, float]  # seconds: on features of the frozen part, training, keeping the layer with its graph
+    # seconds: on features of the frozen part, training, of that checkpoints, keeping the layer with its graph
+    spent: dict[str, float]
     features: str
     notes: list[str] = field(default_factory=list)
 
@@ -158,14 +159,22 @@ def _train_layer(
             seconds=trained.seconds,
             created=manifest.created,
             run=run,
-            provenance=manifest.provenance | {"start": start, "strategy": _trained_by(layer.train.strategy)},
+            provenance=manifest.provenance
+            | {
+                "start": start,
+                "strategy": _trained_by(layer.train.strategy),
+                "parameters": sum(one.numel() for one in made.model.parameters()),
+            },
         )
         if not foreign:
             note_own(store, manifest)  # first: a layer that is committed is not built again, and would stay foreign
         store.commit(manifest, record, ref, why="build")
         runs.finish(store, record)
         checkpoint.remove(folder)
-        spent |= {"training": trained.seconds, "keeping": clock.monotonic() - began}
+        spent |= {"training": trained.seconds}
+        if trained.checkpoint_seconds is not None:
+            spent["checkpoints"] = trained.checkpoint_seconds
+        spent["keeping"] = clock.monotonic() - began
     other = [] if before is None or before.id == manifest.id else [why_other(before, record)]
     return Outcome(manifest.id, key, trained.metrics, spent, kept.summary(), [*manifest.notes, *other])
 

@@ -41,6 +41,9 @@ TRUST: Final = 0.001
 DEVIATIONS, REPEATS, CAUTION = 3.0, 5, 0.1  # of isgd
 HUBER_DELTA: Final = 1.0
 
+# For a look at how long steps take: of a recipe that is only tried.
+NO_CHECKPOINTS: Final[dict[str, Any]] = {"checkpoint_seconds": 1e9, "checkpoint_steps": None, "checkpoint_write_seconds": 0.0}
+
 _PLAIN: Final[dict[str, Schedule]] = {"constant": Constant(), "cosine": Cosine(), "one-cycle": OneCycle()}
 
 # What only some optimizers know: a field written for another one is a misunderstanding worth an error.
@@ -57,12 +60,13 @@ _ONLY: Final[dict[str, tuple[Optimizer, ...]]] = {
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Stop at the end of the epoch in which the test split reaches every figure given here."""
+    """Stop at the end of the epoch in which every figure given here is reached, by the test split unless another is said."""
 
     accuracy: float | None = None
     loss: float | None = None
     mae: float | None = None
     r2: float | None = None
+    change: float | None = None  # not of the test split: of the weights, over the epoch (changes.py)
 
     def __post_init__(self) -> None:
         if not self.figures():
@@ -75,14 +79,17 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise ValueError(f"target.{name} is {value}, but must be a number of 0 or more")
         if self.r2 is not None and not math.isfinite(self.r2):
             raise ValueError(f"target.r2 is {self.r2}, but must be a number")
+        if self.change is not None and not 0 < self.change < 1:
+            raise ValueError(f"target.change is {self.change}, but must be a share of the weights' size: above 0 and below 1")
 
     def figures(self) -> dict[str, float]:
         return {name: float(value) for name, value in msgspec.structs.asdict(self).items() if value is not None}
 
     def reached(self, metrics: dict[str, float]) -> bool:
-        """Losses and errors are to be at most the figure, accuracy and r2 at least."""
+        """Losses, errors and the change are to be at most the figure, accuracy and r2 at least. What is not known is not reached."""
         return all(
-            metrics[name] >= wanted if name in ("accuracy", "r2") else metrics[name] <= wanted for name, wanted in self.figures().items()
+            name in metrics and (metrics[name] >= wanted if name in ("accuracy", "r2") else metrics[name] <= wanted)
+            for name, wanted in self.figures().items()
         )
 
 
@@ -115,12 +122,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # These change how long training takes, or how well it survives a kill, and not what is learnt; they are in no key.
     threads: int | None = None
     checkpoint_seconds: float = 30.0
+    checkpoint_steps: int | None = None  # and after every so many steps
+    checkpoint_write_seconds: float = 0.0  # writing one takes at least so long: tries out what a slow store would cost
     keep_features: Literal["auto", "always", "never"] = "auto"
     # How many workers share the training; in the key only where what is learnt depends on it.
     strategy: Name | AnyStrategy | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "accumulate", "base_batch", "threads", "patience", "repeats"):
+        for name in ("epochs", "batch", "accumulate", "base_batch", "threads", "patience", "repeats", "checkpoint_steps"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}, but must be 1 or more")
@@ -128,7 +137,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"{name} is {value}, but must be a number above 0")
-        for name in ("weight_decay", "checkpoint_seconds", "warmup", "caution"):
+        for name in ("weight_decay", "checkpoint_seconds", "checkpoint_write_seconds", "warmup", "caution"):
             value = getattr(self, name)
             if value is not None and not (value >= 0 and math.isfinite(value)):
                 raise ValueError(f"{name} is {value}, but must be a number of 0 or more")
@@ -169,6 +178,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for name, plain in (("dtype", "float32"), ("accumulate", 1), ("patience", None)):
                 if getattr(self, name) != plain:
                     raise ValueError(f'{name} is given with strategy "grid", whose nodes know nothing of it; leave {name} out')
+            if self.target is not None and self.target.change is not None:
+                raise ValueError('target.change is given with strategy "grid", which has rounds and no epochs; name accuracy or loss')
+        if isinstance(chosen, Grid | ManySpec) and not isinstance(chosen, Sync):
+            for name in ("checkpoint_steps", "checkpoint_write_seconds"):
+                if getattr(self, name):
+                    raise ValueError(
+                        f'{name} is given with strategy "{chosen.kind}", whose server keeps what there is by itself; leave {name} out'
+                    )
         if isinstance(chosen, SplitStrategy) and self.dtype != "float32":
             raise ValueError(f'dtype is "{self.dtype}" with strategy "{chosen.kind}", whose workers compute in float32; leave dtype out')
         if not isinstance(chosen, ManySpec):

@@ -14,6 +14,7 @@ from laminar.core.events import Emit, nowhere
 from laminar.data.count import training_samples
 from laminar.data.fingerprint import fingerprint
 from laminar.experiments.prepare import prepare
+from laminar.experiments.ready import stacks
 from laminar.experiments.ready.catalogue import READY, parts
 from laminar.experiments.ready.form import Ask, Ready, own_wishes
 from laminar.experiments.record import Description, Trial
@@ -65,6 +66,8 @@ def answers(
         one = ask if ask.name is None else msgspec.structs.replace(ask, name=ask.name + ready.name.removeprefix(name))
         if name == "layers":
             yield _layers(ready, one, limits, store, emit, facts, clock)
+        elif name == "layout":
+            yield _layout(ready, one, limits, store, emit, facts, clock)
         else:
             yield _sweep(name, ready, one, limits, project.need_file() if at_hand else _own(ready.stack, store), store, emit, clock)
 
@@ -99,6 +102,15 @@ def _layers(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, fa
     return Answer(ready=ready, description=described, trials=trials)
 
 
+def _layout(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock) -> Answer:
+    from laminar.experiments.ready import layout_run
+
+    file = _own(stacks.mlp(ask), store)
+    described = layout_run.describe(ready, ask, file, facts, clock.now())
+    trials = layout_run.run(described, ask, Budget(hours=limits.hours, trials=limits.trials), file, store, emit)
+    return Answer(ready=ready, description=described, trials=trials)
+
+
 def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, store: Store, emit: Emit, clock: Clock) -> Answer:
     fill = ready.fills(ask)
     prepared = prepare(_limited(ready.sweep(ask), limits), file, store, quick=ask.quick, fill=fill, clock=clock)
@@ -108,6 +120,7 @@ def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, s
         study=ready.study,
         epochs=ready.epochs,
         command=ask.command,
+        tables=ready.tables,
     )
     more: dict[str, Any] = {}
     if name == "grid":

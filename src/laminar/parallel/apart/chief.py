@@ -75,7 +75,7 @@ def run_apart(job: Job, how: Averaging | Downpour | Quorum, description: Descrip
         held.enter_context(invitation.kept(folder))
         short = lines_folder()
         held.callback(shutil.rmtree, short, ignore_errors=True)
-        chief = _Chief(job, plan, description, told, crew, interrupts, folder, short, threads, staff)
+        chief = _Chief(job, plan, description, told, crew, interrupts, folder, short, threads, staff, begins=not resumes)
         held.callback(chief.close)
         return chief.run(resumes)
 
@@ -94,6 +94,8 @@ class _Chief:
         short: Path,
         threads: int,
         staff: Staff | None,
+        *,
+        begins: bool,
     ) -> None:
         self.job, self.plan, self.how, self.told, self.crew, self.interrupts = job, plan, plan.how, told, crew, interrupts
         self.folder, self.now = folder, job.clock.monotonic
@@ -105,7 +107,7 @@ class _Chief:
             address = f"unix:{short / 'desk'}" if near or staff is None else f"{staff.host}:0"
             self.desk = Desk(address, self.brief["token"], self.how.timeout)
             self.hire = Hire(crew, self.brief["job"], self.brief["token"], threads, told.note, job.clock, "the chief tests by itself")
-        self.judge = Judge(job, plan, self.brief["addresses"], self.brief["token"], self.how.timeout, self.desk)
+        self.judge = Judge(job, plan, self.brief["addresses"], self.brief["token"], self.how.timeout, self.desk, begins=begins)
         self.judging: tuple[dict[str, Any], Future[Judgement]] | None = None
         self.to_judge: list[dict[str, Any]] = []
         self.deaths = Deaths()
