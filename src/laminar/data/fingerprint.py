@@ -12,7 +12,7 @@ from laminar.data.augment_fit import refuse_unfit
 from laminar.data.classes import resolve_classes
 from laminar.data.remember import Memory
 from laminar.data.sources import source_of
-from laminar.data.spec import AugmentSpec, DataSpec, SplitSpec, checked
+from laminar.data.spec import AugmentSpec, DataSpec, FragmentSpec, SplitSpec, checked
 
 CUT = 1  # raised when the same fragment of the same image would have other pixels
 _ARRAYS = frozenset({"npz", "safetensors", "npy", "python"})  # the digest is that of the arrays, whatever held them
@@ -62,6 +62,8 @@ def _later(spec: DataSpec) -> dict[str, Any]:
     said: dict[str, Any] = {}
     if spec.fragment is not None:
         said["fragment"] = msgspec.to_builtins(spec.fragment) | {"overlap": float(spec.fragment.overlap), "cut": CUT}
+        if spec.fragment.last == FragmentSpec(size=spec.fragment.size).last:
+            del said["fragment"]["last"]
     if spec.sample is not None:
         said["sample"] = msgspec.to_builtins(spec.sample)
     return said

@@ -27,7 +27,8 @@ class FragmentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     size: Annotated[int, Meta(ge=2)]
     overlap: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # of neighbours, as a share of the side
     rotate: Annotated[int, Meta(ge=0, lt=360)] = 0  # degrees from one angle to the next; 0: not turned
-    edge: Literal["mirror", "black"] = "mirror"  # what a turned square shows where it leaves its image
+    edge: Literal["mirror", "black", "inside"] = "mirror"  # what a turned square shows where it leaves its image; inside: none does
+    last: Literal["move", "drop"] = "move"  # a last row or column that does not fit: moved back to the edge, or left out
 
 
 class SampleSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
