@@ -84,7 +84,7 @@ def overview(spec: DataSpec, root: Path, *, cache: Path | None = None, progress:
     source = source_of(spec, root)
     files = source.pictures(memory).files if isinstance(source, PictureSource) else None
     return Overview(
-        source=spec.source,
+        source=spec.where,
         classes=_class_counts(data),
         train=len(data.train),
         test=len(data.test),
@@ -123,7 +123,7 @@ def _of_fragments(spec: DataSpec, virtual: VirtualFragments, progress: Progress,
     sizes = {(file.width, file.height) for file in virtual.files}
     drawn = None if spec.sample is None else [len(side) for side in virtual.draw(spec.sample)]
     return Overview(
-        source=spec.source,
+        source=spec.where,
         classes=[
             ClassCount(name, a.fragments, b.fragments, a.images, b.images) for name, a, b in zip(virtual.classes, train, test, strict=True)
         ],
