@@ -17,6 +17,8 @@ fragments an angle; with rotate = 5, 72 times as many.
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from fractions import Fraction
 from typing import Literal
 
@@ -26,6 +28,7 @@ from laminar.data.spec import FragmentSpec
 Last = Literal["move", "drop"]
 
 
+@functools.lru_cache(maxsize=64)  # a set may have images of ten thousand sizes
 def stride(size: int, overlap: float) -> int:
     """The overlap counts as it is written: 15 * (1 - 0.9) is 1.5 and becomes 2, though binary fractions fall just below it."""
     return max(1, int(size * (1 - Fraction(str(overlap))) + Fraction(1, 2)))
@@ -67,7 +70,7 @@ def along(length: int, spec: FragmentSpec, reach: Reach) -> tuple[int, int]:
 
 
 def per_image(width: int, height: int, spec: FragmentSpec) -> int:
-    return sum(along(width, spec, reach)[1] * along(height, spec, reach)[1] for reach in reaches(spec))
+    return sum(many * along(width, spec, reach)[1] * along(height, spec, reach)[1] for reach, many in Counter(reaches(spec)).items())
 
 
 def way_of_counting(width: int, height: int, spec: FragmentSpec) -> str:

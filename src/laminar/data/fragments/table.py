@@ -17,7 +17,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from laminar.data.fragments.grid import along, angles, per_image, reaches, stride
+from laminar.data.fragments.grid import along, angles, reaches, stride
 from laminar.data.spec import FragmentSpec
 
 Integers = NDArray[np.int64]
@@ -51,11 +51,11 @@ class FragmentTable:
         self._reach = np.array([different.index(one) for one in reach], dtype=np.int32)  # of every angle
         grid = [[[along(side, spec, one) for side in kind] for one in different] for kind in kinds]
         self._grid = np.array(grid, dtype=np.int64).reshape(-1, len(different), 2, 2)  # by kind and reach: column, row; first, how many
-        self._count = np.array([per_image(*kind, spec) for kind in kinds], dtype=np.int64)
+        places = self._grid[..., 1].prod(axis=2)  # by kind and reach
+        self._count = places @ np.bincount(self._reach, minlength=len(different))
         self._ends: Integers | None = None  # by kind: numbers up to the end of each angle; where angles differ, and running on
         if len(different) > 1:
-            by_angle = self._grid[..., 1].prod(axis=2)[:, self._reach]
-            self._ends = np.cumsum(by_angle.ravel())
+            self._ends = np.cumsum(places[:, self._reach].ravel())
         self._before = np.cumsum(self._count) - self._count  # numbers of the kinds before
         counts = self._count[self._kind]
         self.first: Integers = np.cumsum(counts) - counts  # number of each image's first fragment
