@@ -80,7 +80,7 @@ def _own(text: str, store: Store) -> StackFile:
             fingerprint(spec, file.root, fingerprint_folder(store))
         except LaminarError as error:
             more = "" if spec.source == "flowers" else "; or --data digits, which comes with Laminar"
-            raise LaminarError(error.code, f"{spec.source} is not to be had: {error.message}", hint=f"{error.hint}{more}") from None
+            raise LaminarError(error.code, f"{spec.where} is not to be had: {error.message}", hint=f"{error.hint}{more}") from None
     return file
 
 
