@@ -10,6 +10,8 @@ import msgspec
 from laminar.experiments.ready.form import Ask, Ready
 
 LIMITS: Final = ("hours", "trials", "even_if_busy")
+STORES: Final = ("checkpoint_steps", "write_seconds")
+PLACES: Final = ("single", "cluster", "workers")
 SWEEP: Final = ("data", "samples", *LIMITS)  # what all have whose trials are builds of one layer
 
 
@@ -31,7 +33,7 @@ READY: Final[dict[str, Entry]] = {
     "speedup": Entry((*SWEEP, "epochs", "layer")),
     "shape": Entry((*SWEEP, "epochs", "batch"), at_hand=False),
     "layout": Entry(("data", "samples", "batch", *LIMITS), at_hand=False),
-    "flowers": Entry(("epochs", "batch", "samples", "checkpoint_steps", "write_seconds", *LIMITS), at_hand=False),
+    "flowers": Entry(("epochs", "batch", "samples", *STORES, *PLACES, *LIMITS), at_hand=False),
     "layers": Entry(("data", "samples", *LIMITS, "epochs", "batch", "workers", "on", "target"), at_hand=False),
     "grid": Entry(("data", "hours", "trials"), at_hand=False),
 }
