@@ -32,6 +32,11 @@ OPTIONS: Final[dict[str, Any]] = {
         float | None,
         typer.Option("--write-seconds", min=0, metavar="S", help="Of the slow store: seconds that one takes to write."),
     ],
+    "single": Annotated[
+        str | None,
+        typer.Option("--single", metavar="WHERE", help="Where the single node is: local, ray, spark://HOST:7077, …"),
+    ],
+    "cluster": Annotated[str | None, typer.Option("--cluster", metavar="WHERE", help="Where master and workers are; servers stay here.")],
     "workers": Annotated[int | None, typer.Option("--workers", min=1, metavar="N", help="Processes that share the training.")],
     "on": Annotated[str | None, typer.Option("--on", metavar="WHERE", help="Where workers run: local, ray, spark, spark://HOST:7077, …")],
     "name": Annotated[str | None, typer.Option("--name", metavar="NAME", help="What the experiment is called; else as the verb is.")],

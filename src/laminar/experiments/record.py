@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from laminar.experiments.results import Extra
+from laminar.experiments.results import Cell, Extra
 
 Outcome = Literal["done", "failed", "stopped"]  # stopped: it was hopeless, and ended early
 
@@ -80,6 +80,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     study: str = ""  # where published figures are from
     epochs: tuple[dict[str, float], ...] = ()  # published of each epoch of the benchmark: "train_accuracy", "seconds"
     command: str = ""  # that ran it last, without its budget
+    facts: dict[str, dict[str, Cell]] = {}  # variant id -> how it is trained: processes, threads, samples a step (differences.py)
     tables: tuple[Extra, ...] = ()  # of figures that no trial gives: arithmetic of a study
 
 

@@ -15,6 +15,7 @@ import msgspec
 from laminar.core.figures import many
 from laminar.experiments.axes import told
 from laminar.experiments.checkpoints import checkpoint_words
+from laminar.experiments.differences import difference_words, differences
 from laminar.experiments.extras import extras
 from laminar.experiments.intervals import LEVEL, Interval, compare, difference, of_median, ratio
 from laminar.experiments.measures import MEASURES, TO_TARGET, measure_of
@@ -73,6 +74,7 @@ def summary(description: Description, trials: Sequence[Trial]) -> Summary:
         _row(description, one, all_of.get(one.id, []), known_of.get(one.id, []), counted[one.id], measures, values) for one in variants
     )
     labels = {one.id: one.label for one in variants}
+    apart = () if (table := differences(description, variants)) is None else (table,)
     failures = tuple(
         Failure(
             variant=t.variant,
@@ -103,10 +105,10 @@ def summary(description: Description, trials: Sequence[Trial]) -> Summary:
         quick=description.quick,
         timed=description.timed,
         statements=tuple(judge(one, evidence) for one in description.statements),
-        notes=(*description.notes, *_notes(description, trials, rows, measures, dropped)),
+        notes=(*description.notes, *difference_words(description, variants), *_notes(description, trials, rows, measures, dropped)),
         method=METHOD,
         study=description.study,
-        tables=(*extras(description, variants, counted), *description.tables),
+        tables=(*extras(description, variants, counted), *apart, *description.tables),
     )
 
 

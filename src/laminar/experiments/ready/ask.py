@@ -33,7 +33,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of it is run in this go, and where. `workers` and `on` are for `layers`."""
+    """How much of it is run in this go, and where. `workers` is for `layers` and `flowers`, `on` for `layers`."""
 
     hours: float | None = None
     trials: int | None = None
@@ -58,7 +58,7 @@ def answers(
             hint=f"leave it out, or run it where a {FILE} is, without --data",
         )
     facts = machine_facts()
-    ask = msgspec.structs.replace(ask, at_hand=at_hand, cores=int(facts.get("cores", ask.cores)))
+    ask = msgspec.structs.replace(ask, at_hand=at_hand, cores=int(facts.get("cores", ask.cores)), workers=limits.workers)
     store = project.open_store()
     if at_hand and name == "batch":
         ask = msgspec.structs.replace(ask, have=_training_samples(project.need_file(), ask.layer, store))

@@ -10,6 +10,8 @@ import msgspec
 from laminar.experiments.ready.form import Ask, Ready
 
 LIMITS: Final = ("hours", "trials", "even_if_busy")
+STORES: Final = ("checkpoint_steps", "write_seconds")
+PLACES: Final = ("single", "cluster", "workers")
 SWEEP: Final = ("data", "samples", *LIMITS)  # what all have whose trials are builds of one layer
 
 
@@ -34,7 +36,7 @@ READY: Final[dict[str, Entry]] = {
     "layout": Entry("Are shuffled batches fetched slower where data lie by feature?", ("data", "samples", "batch", *LIMITS), at_hand=False),
     "flowers": Entry(
         "Do workers with parameter servers take less time than one process?",
-        ("epochs", "batch", "samples", "checkpoint_steps", "write_seconds", *LIMITS),
+        ("epochs", "batch", "samples", *STORES, *PLACES, *LIMITS),
         at_hand=False,
     ),
     "layers": Entry(

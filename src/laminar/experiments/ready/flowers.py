@@ -35,6 +35,17 @@ def _team(workers: int, servers: int) -> dict[str, Any]:
     return {"strategy": strategy}
 
 
+def _at(place: str | None, ask: Ask) -> dict[str, Any]:
+    """Where a variant runs, if anybody said so of any."""
+    return {} if ask.single is None and ask.cluster is None else {"on": place or "local"}
+
+
+def _size(ask: Ask) -> tuple[int, int]:
+    """Workers and servers; as many of these as the study had for each worker."""
+    usual = SMALL_TEAM if ask.quick else TEAM
+    return usual if ask.workers is None else (ask.workers, max(1, ask.workers * usual[1] // usual[0]))
+
+
 def ready(ask: Ask) -> tuple[Ready, ...]:
     if ask.quick:
         return (_against_local(ask, ask.epochs or 1),)
@@ -80,26 +91,34 @@ def _against_local(ask: Ask, epochs: int) -> Ready:
     many = f"{epochs} epoch{'s' if epochs > 1 else ''}"
     single = tables.FLOWERS_SINGLE.get(epochs, {})
     each = tables.CHECKPOINT_SECONDS[0]
-    team = {} if ask.quick else tables.FLOWERS_DISTRIBUTED.get(epochs, {})
-    workers, servers = SMALL_TEAM if ask.quick else TEAM
-    label = f"master, {workers} workers, {servers} server{'s' if servers > 1 else ''}"
+    workers, servers = _size(ask)
+    team = tables.FLOWERS_DISTRIBUTED.get(epochs, {}) if (workers, servers) == TEAM else {}
+    label = f"master, {workers} worker{'s' if workers > 1 else ''}, {servers} server{'s' if servers > 1 else ''}"
     processes = workers + servers
     crowded = (
         (f"{processes} processes on {ask.cores} cores: the study had a machine for each, so its time is out of reach here.",)
-        if ask.cores < processes
+        if ask.cores < processes and ask.cluster in (None, "local")
+        else ()
+    )
+    places = (
+        (
+            f"Single node: {ask.single or 'local'}; workers: {ask.cluster or 'local'}, their servers on this machine, beside the chief. "
+            "On a cluster one process is one worker.",
+        )
+        if ask.single is not None or ask.cluster is not None
         else ()
     )
     slow = _slow_store(ask)
-    fewer = (f"{workers} workers and {servers} server instead of the study's {TEAM[0]} and {TEAM[1]}.",) if ask.quick else ()
+    fewer = (f"{label} instead of the study's {TEAM[0]} and {TEAM[1]}.",) if (workers, servers) != TEAM else ()
     return Ready(
         name=f"flowers-{epochs}",
         title=f"Flowers: local, single node, and {label}; {many}",
         question="What do workers and parameter servers win, and what do they cost in loss?",
         choices=(
-            Choice(label=LOCAL, settings=SOLO, published={"seconds": 100.0, "loss": 100.0}),
-            *(() if ask.quick else (Choice(label=SINGLE, settings=_saving(tables.CHECKPOINT_STEPS, each), published=single),)),
+            Choice(label=LOCAL, settings={**SOLO, **_at(None, ask)}, published={"seconds": 100.0, "loss": 100.0}),
+            *(() if ask.quick else (Choice(label=SINGLE, settings=_saving(tables.CHECKPOINT_STEPS, each, ask), published=single),)),
             Choice(label=SLOW_STORE, settings=slow),
-            Choice(label=label, settings=_team(workers, servers), published=team),
+            Choice(label=label, settings={**_team(workers, servers), **_at(ask.cluster, ask)}, published=team),
         ),
         measures=(
             "seconds",
@@ -148,6 +167,7 @@ def _against_local(ask: Ask, epochs: int) -> Ready:
         notes=(
             *crowded,
             *fewer,
+            *places,
             "Seconds of several processes have their start in them; those of an epoch have not.",
             f"{SLOW_STORE}: a checkpoint every {slow['checkpoint_steps']} steps, each in {slow['checkpoint_write_seconds']:g} s or more.",
             *((_explained(epochs),) if epochs in tables.FLOWERS_SINGLE else ()),
@@ -168,13 +188,13 @@ def _explained(epochs: int) -> str:
     )
 
 
-def _saving(steps: int, seconds: float) -> dict[str, Any]:
-    return {**SOLO, "checkpoint_steps": steps, "checkpoint_write_seconds": seconds}
+def _saving(steps: int, seconds: float, ask: Ask) -> dict[str, Any]:
+    return {**SOLO, "checkpoint_steps": steps, "checkpoint_write_seconds": seconds, **_at(ask.single, ask)}
 
 
 def _slow_store(ask: Ask) -> dict[str, Any]:
     steps, seconds = QUICK_SLOW if ask.quick else SLOW
-    return _saving(ask.checkpoint_steps or steps, seconds if ask.write_seconds is None else ask.write_seconds)
+    return _saving(ask.checkpoint_steps or steps, seconds if ask.write_seconds is None else ask.write_seconds, ask)
 
 
 def _room(epochs: int) -> Extra:

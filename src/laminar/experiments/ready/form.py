@@ -31,6 +31,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     checkpoint_steps: int | None = None  # of `flowers`
     write_seconds: float | None = None
+    single: str | None = None  # where its single node is
+    cluster: str | None = None  # and its workers with servers
+    workers: int | None = None  # how many of them
     even_if_busy: bool = False
     at_hand: bool = False  # the stack is the user's
     have: int | None = None  # training samples that its layer has, where that was looked up
