@@ -98,7 +98,8 @@ class RayLauncher:
             self._connect(agents)
             self._agents, self._placed, self._crowded = agents, False, False
             self._order({"agents": agents, "address": call.address, "token": call.token})
-            self._wait(lambda: self._placed, self._placing + CONNECTING, f"no answer to a request for {agents} CPUs")
+            asking = SERVING if self._address.startswith("ray://") else CONNECTING
+            self._wait(lambda: self._placed, self._placing + asking, f"no answer to a request for {agents} CPUs")
         except BaseException:
             self.stop()
             raise
