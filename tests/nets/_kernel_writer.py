@@ -353,6 +353,8 @@ class Case:
     @staticmethod
     def of(seed: int, *, waits: bool | None = None) -> Case:
         random = Random(seed)
+        if waits is None and seed % 16 == 11:
+            return _of_loops(random)
         waits = random.random() < 0.2 if waits is None else waits
         nodes = KernelWriter(random, waits).kernel()
         calls = tuple(_call(random, number) for number in range(5))
@@ -365,6 +367,13 @@ class Case:
 
     def to_json(self) -> dict[str, Any]:
         return {"text": self.text, "calls": self.calls, "mode": self.mode}
+
+
+def _of_loops(random: Random) -> Case:
+    from tests.nets._loop_writer import LoopWriter
+
+    calls = tuple({**_call(random, number), "count": 1} for number in range(5))
+    return Case(LoopWriter(random).kernel(), calls, random.choice(["operator", "operator", "circuit", "one by one"]))
 
 
 def _call(random: Random, number: int) -> dict[str, Any]:

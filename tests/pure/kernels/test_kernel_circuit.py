@@ -87,7 +87,7 @@ def whole(kernel: Kernel, count: int, **values: float) -> dict[str, np.ndarray[A
 
 def run(circuit: Circuit, kernel: Kernel, count: int, threads: int, odds: Odds | None = None, **values: float) -> Any:
     arrays = arrays_of(kernel, count)
-    account = run_circuit(circuit, call, arrays, values, count, threads=threads, odds=odds)
+    account = run_circuit(circuit, call, arrays, values, count, threads=threads, odds=odds, grain=0.0)
     return {one.name: arrays[one.name] for one in kernel.arrays if one.mode != "in"}, account
 
 
