@@ -277,6 +277,11 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "an array and a number": ("float *p = z + i;", "K04", "nothing is added to a pointer"),
     "a number": ("float *p = 0;", "K04", "`p` is set to a number"),
     "a variable's value": ("float b = 1; float *p = b;", "K04", "`p` is not the address of a variable, array or element"),
+    "the value of an element": ("float *p = y[i];", "K04", "`p` is set to the value of an element"),
+    "a part of an array": ("float m[2][2] = {{1}}; float *p = m[1];", "K12", "`m` has 2 dimensions, here it has 1"),
+    "what a function gives": ("float *p = larger(x, y);", "K04", "`p` is set to what a function gives"),
+    "the address of what is not there": ("float *p = &nope;", "K11", "`nope` is not declared"),
+    "compared with a number": ("float *p = y; if (p != 0) z[i] = 1;", "K04", "`p` is a pointer, and has no value of its own"),
     "an index of an element's address": ("float *p = &z[i]; p[1] = 2;", "K12", "`p` points at one element of `z`"),
     "the address of a pointer": ("float b; float *p = &b, *q = &p;", "K04", "the address of a pointer"),
     "another type": ("int k = 1; float *p = NULL; p = &k;", "K12", "the address of a int for a pointer to float"),
@@ -287,6 +292,16 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         "`p` has an element of `z` by int from line 9, by long from line 9",
     ),
     "an input's element is written": ("float *p = &x[i]; *p = 1;", "K14", "`p` points at an element of `x`, which is const"),
+    "an input's element is written by a second pointer": (
+        "float *q = x; float *p = &q[i]; *p = 1;",
+        "K14",
+        "`p` points at an element of `x`, which is const",
+    ),
+    "an element that is const on one way": (
+        "const float *c = y; float *p = &y[0]; if (i > 2) p = &c[i]; *p = 1;",
+        "K14",
+        "`p` points at an element of `y`, which is const",
+    ),
     "an input's element is given away": ("put(&x[i], 1);", "K14", "`x` is const, and the function may write to it"),
     "a constant is written": ("const float c = 1; float *p = &c; *p = 1;", "K14", "`p` points at `c`, which is const"),
     "a pointer to constants": ("float b = 1; const float *p = &b; *p = 2;", "K14", "`p` points at const values"),
@@ -339,3 +354,14 @@ def test_too_many_loops_in_which_pointers_move(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(KernelError, match="K19") as caught:
         read_kernel(f"void kernel(int i, int n, float y[n]) {{ {inner} }}")
     assert "pointers that change in loops within loops" in caught.value.what
+
+
+def test_functions_that_nobody_calls() -> None:
+    """Where their pointers point is known where they are called; the other rules hold."""
+    unused = (
+        "void f(float *a, float *b, int k) { float *p = NULL; for (int d = 0; d < k; d++) { if (p) *p += a[d]; p = b; a = p; } *p = 1; }\n"
+    )
+    kernel = "void kernel(int i, int n, float y[n]) { y[i] = 1; }"
+    assert len(read_kernel(unused + kernel).variables) == 2
+    with pytest.raises(KernelError, match="K11"):
+        read_kernel(unused.replace("*p = 1", "*p = nope") + kernel)

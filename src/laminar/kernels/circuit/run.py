@@ -80,21 +80,27 @@ def run_circuit(
 ) -> Account:
     """Changes the arrays. `odds`: what earlier runs of this circuit told; the account of this one is added to theirs."""
     odds, pairs = odds or Odds(), pairs or Pairs(circuit)
-    schedule = Schedule(odds, guess=guess and threads > 1)
     start = {one: np.full(count, values[name], DTYPES[one.type]) for one, name in changed_values(circuit.kernel).items()}
     given = {**arrays, **{name: _added(circuit, name, count) for name in circuit.added}}
-    for chunk in chunks(circuit, count, threads, odds, apart=pairs.may_be_chunked(values, count)):
-        Issue(circuit, schedule, chunk, count, pairs.apart(values, count), AHEAD * threads, MOST_ROUNDS).whole(start)
-    pool().run(schedule, Executor(call, given, values, count), threads)
-    schedule.account.runs = 1
-    odds.account.add(schedule.account)
-    return schedule.account
+    account = Account(runs=1)
+    if pairs.may_be_chunked(values, count):
+        turns = [chunks(circuit, count, threads, odds)]
+    else:  # an instance may use what the one before has left, also in another function
+        turns = [[(one, one + 1)] for one in range(count)]
+    for together in turns:
+        schedule = Schedule(odds, guess=guess and threads > 1)
+        for chunk in together:
+            Issue(circuit, schedule, chunk, count, pairs.apart(values, count), AHEAD * threads, MOST_ROUNDS).whole(start)
+        pool().run(schedule, Executor(call, given, values, count), threads)
+        account.add(schedule.account)
+    odds.account.add(account)
+    return account
 
 
-def chunks(circuit: Circuit, count: int, threads: int, odds: Odds, *, apart: bool) -> list[Chunk]:
-    """Instances that go together: as many as make a task long enough, and no more than leave each thread some. All at once, in order, if
-    it is not proved that instances leave each other alone."""
-    if not apart or count <= 1 or threads <= 1:
+def chunks(circuit: Circuit, count: int, threads: int, odds: Odds) -> list[Chunk]:
+    """Instances that go together, where they leave each other alone: as many as make a task long enough, and no more than leave each
+    thread some."""
+    if count <= 1 or threads <= 1:
         return [(0, count)] if count else []
     longest = max((odds.takes(one, 1) for one in circuit.functions), default=0.0)
     size = max(1, min(-(-count // (4 * threads)), count)) if longest * count > GRAIN else count

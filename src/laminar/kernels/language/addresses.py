@@ -12,7 +12,7 @@ from laminar.kernels.language.intrinsics import ALLOCATE
 from laminar.kernels.language.names import Names, Out
 from laminar.kernels.language.parse import place
 from laminar.kernels.language.pointers import Pointer, Points, Spot, joined
-from laminar.kernels.language.pointing import assume, definite, is_null, pointer_named
+from laminar.kernels.language.pointing import assume, definite, is_null, pointed, pointer_named
 from laminar.kernels.language.tree import Assign, At, Constant, Declare, Expression, If, Object, Read, Statement, Variable, walk
 from laminar.kernels.language.types import scalar
 
@@ -172,7 +172,7 @@ def address(names: Names, pointer: Pointer, node: c_ast.Node, at: At, out: Out, 
         base = target
         while isinstance(base, c_ast.ArrayRef):
             base = base.name
-        spot = Spot(object_, None, _is_fixed(names, base), at)
+        spot = Spot(object_, None, _is_fixed(names, base, at), at)
         _check_fits(names, pointer, spot, at, strict=strict)
         return Address(Points(frozenset({spot})), at, index)
     other = pointer_named(names, target)
@@ -189,11 +189,12 @@ def address(names: Names, pointer: Pointer, node: c_ast.Node, at: At, out: Out, 
     return Address(Points(frozenset({spot})), at)
 
 
-def _is_fixed(names: Names, base: c_ast.Node) -> bool:
+def _is_fixed(names: Names, base: c_ast.ID, at: At) -> bool:
     bound = names.find(base.name)
-    if bound is None:
-        return False
-    return bound.pointer.reads_only if bound.pointer is not None else bound.fixed
+    assert bound is not None
+    if bound.pointer is None:
+        return bound.fixed
+    return bound.pointer.reads_only or pointed(names, bound.pointer, at).fixed
 
 
 def _check_fits(names: Names, pointer: Pointer, spot: Spot, at: At, *, strict: bool) -> None:
@@ -225,7 +226,13 @@ def _refuse(names: Names, pointer: Pointer, node: c_ast.Node, at: At) -> NoRetur
             text.fail("K04", at, f"`{name}` is set to a number", "NULL, or the address of a variable, array or element")
         case c_ast.Cast():
             text.fail("K04", at, "a cast to a pointer", "the address itself")
-        case c_ast.ID() if names.find(node.name) is None:
-            value_of(names, node, [])  # says that it is unknown
+        case c_ast.FuncCall():
+            value_of(names, node, [])  # says what else is wrong with it
+            text.fail("K04", at, f"`{name}` is set to what a function gives, which is no pointer", "an argument to write to: `&v`")
+        case c_ast.ArrayRef():
+            value_of(names, node, [])
+            text.fail("K04", at, f"`{name}` is set to the value of an element", "its address: `&` before it")
+        case c_ast.ID(name=word) | c_ast.UnaryOp(op="&", expr=c_ast.ID(name=word)) if names.find(word) is None:
+            value_of(names, c_ast.ID(word, node.coord or getattr(node, "expr", node).coord), [])  # says that it is unknown
     said = f"`{name}` is not the address of a variable, array or element"
     text.fail("K04", at, said, "`&` and the name of a variable or an element, an array, another pointer, or NULL")

@@ -102,7 +102,7 @@ def _named(names: Names, node: c_ast.ID, out: Out) -> Expression:
             return Constant(at, type_, bool(value) if type_ == "bool" else value)
         _unknown(names, name, at)
     if bound.kind == "pointer":
-        names.text.fail("K04", at, f"`{name}` is a pointer, and has no value of its own", f"`*{name}` for what it points at")
+        names.text.fail("K04", at, f"`{name}` is a pointer, and has no value of its own", f"`*{name}`; to compare it, `{name} != NULL`")
     if isinstance(bound.what, Object):
         rank = len(bound.what.shape)
         names.text.fail("K12", at, f"`{name}` is an array, here a number is needed", f"an element: `{name}{'[…]' * rank}`")

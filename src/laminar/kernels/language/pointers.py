@@ -20,7 +20,7 @@ class Spot:
 
     what: Variable | Object
     index: tuple[Variable, ...] | None = None
-    fixed: bool = False
+    fixed: bool = field(default=False, compare=False)
     at: At = field(default=At(1, 1), compare=False)
 
     def __str__(self) -> str:
@@ -88,7 +88,9 @@ def _either(one: Points, other: Points) -> Points:
     if one == other:
         return one
     null_at = one.null_at if one.null else other.null_at
-    return Points(one.spots | other.spots, one.null or other.null, one.unset or other.unset, one.ended | other.ended, null_at)
+    fixed = {spot for spot in (*one.spots, *other.spots) if spot.fixed}
+    spots = frozenset(replace(spot, fixed=spot in fixed) for spot in one.spots | other.spots)
+    return Points(spots, one.null or other.null, one.unset or other.unset, one.ended | other.ended, null_at)
 
 
 def without(flow: Flow | None, ended: set[Variable | Object], pointers: set[Pointer]) -> Flow | None:

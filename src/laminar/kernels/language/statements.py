@@ -154,7 +154,7 @@ def _loop(names: Names, node: c_ast.For | c_ast.While | c_ast.DoWhile, out: Out)
         _parts(names, node.init, out)
     body = names.body
     head, mark = body.flow, body.mark()
-    moved = bool(head) and not {one.name for one in head or ()}.isdisjoint(assigned_names(node))
+    moved = bool(head) and not body.dead and not {one.name for one in head or ()}.isdisjoint(assigned_names(node))
     while True:
         made, back = _round(names, node)
         again = joined([head, back])
