@@ -49,7 +49,6 @@ KNOWN = {
     "core/permission.py os.statvfs": "AttributeError is caught",
     "core/permission.py pwd": "ImportError is caught",
     "core/confine.py resource": "ImportError is caught",
-    "core/confine.py os.sysconf": "AttributeError is caught",
     "core/confine.py os.O_CLOEXEC": "Linux only",
     "core/memory.py os.sysconf": "AttributeError is caught",
     "parallel/crew.py signal.SIGKILL": "of processes on this machine, which a node has none of; and prctl, Linux only",
