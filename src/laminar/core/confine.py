@@ -6,8 +6,8 @@ The available means differ between systems, so `confine` returns what is now con
     files                           Landlock (Linux 5.13): only listed paths can be opened
     programs, network               a seccomp filter (Linux on x86-64 and ARM64): no exec, no access to other processes, no sockets
 
-Landlock binds the thread that calls, and those that it starts later. So a process calls `confine` before it loads libraries that start
-threads: numpy and torch.
+Landlock binds the thread that calls, and those that it starts later. So a process calls `confine` when its libraries are loaded, wherever
+they lie, and before they start threads: before `torch.set_num_threads`, and with the variables of `few_variables`.
 
 This is the second defence. The first is the table of operators (model/graph_operators.py), which holds on every system.
 """
@@ -44,8 +44,8 @@ _ALLOW, _REFUSE, _X32 = 0x7FFF0000, 0x00050000 | 1, 0x40000000  # EPERM
 
 # Beginnings of the names of variables that Python and its libraries need.
 _VARIABLES: Final = (
-    *("PYTHON", "LD_", "DYLD_", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "LC_", "VIRTUAL_ENV", "PATH", "LANG", "TZ", "SYSTEMROOT"),
-    *("TEMP", "TMP", "LAMINAR_CACHE", "LAMINAR_DEBUG"),
+    *("PYTHON", "LD_", "DYLD_", "OMP_", "MKL_", "KMP_", "LC_", "VIRTUAL_ENV", "PATH", "LANG", "TZ", "SYSTEMROOT"),
+    *("HOME", "USERPROFILE", "XDG_CACHE_HOME", "TEMP", "TMP", "LAMINAR_CACHE", "LAMINAR_DEBUG"),
 )
 
 
@@ -53,7 +53,8 @@ def few_variables(also: Iterable[str] = ()) -> dict[str, str]:
     """The environment of a process that is to be confined: what Python and its libraries need, and variables whose names begin as one of
     `also` does. Whatever else is set here, such as keys and tokens, is not for graphs of strangers."""
     wanted = (*_VARIABLES, *also)
-    return {name: value for name, value in os.environ.items() if name.startswith(wanted) and "TOKEN" not in name}
+    few = {name: value for name, value in os.environ.items() if name.startswith(wanted) and "TOKEN" not in name}
+    return few | {"OPENBLAS_NUM_THREADS": "1"}  # numpy would start threads when it is imported
 
 
 def confine(

@@ -31,13 +31,13 @@ def main() -> None:
     os.dup2(2, 1)  # what libraries print is no answer
     brief = json.loads(_read(int.from_bytes(_read(8), "little")))
     _die_with(brief["parent"])
-    places = [Path(brief[name]) for name in ("store", "file", "root") if brief.get(name)]
-    writable = [Path(brief["writes"])] if brief.get("writes") else []
-    held = confine(memory=brief["memory"], files=places, writable=writable)  # before torch and its threads
     import torch
 
     from laminar.stack.foreign_frames import pack
 
+    places = [Path(brief[name]) for name in ("store", "file", "root") if brief.get(name)]
+    writable = [Path(brief["writes"])] if brief.get("writes") else []
+    held = confine(memory=brief["memory"], files=places, writable=writable)  # before torch has threads
     torch.set_num_threads(brief["threads"])
     try:
         model = _model(brief)

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from laminar.core.confine import few_variables
 from laminar.grid.node.home import Home
 from laminar.grid.node.keeper import Keeper
 
 CONFINED = """
 import json, os, socket, subprocess, sys
 from pathlib import Path
+{libraries}
 from laminar.grid.node import child, {module}
 
 home, other, cache = map(Path, sys.argv[1:])
@@ -49,14 +51,24 @@ OF_FILES = {"answers", "opened", "read opened", "read graphs", "change graphs", 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what a system offers differs")
 @pytest.mark.parametrize(
-    ("module", "confine", "wanted"),
+    ("module", "confine", "libraries", "wanted"),
     [
-        ("worker_process", "_give_up_the_rest(home, None)", {"answers", "read opened", "read graphs", "read kernels"}),
-        ("data_process", "give_up_the_rest(home)", {"opened", "read opened", "cache", "read kernels", "network"}),
+        (
+            "worker_process",
+            "_give_up_the_rest(home, None)",
+            "import torch, laminar.grid.node.worker",
+            {"answers", "read opened", "read graphs", "read kernels"},
+        ),
+        (
+            "data_process",
+            "give_up_the_rest(home)",
+            "import PIL.Image",
+            {"opened", "read opened", "cache", "read kernels", "network"},
+        ),
     ],
 )
 def test_each_process_keeps_what_it_needs_and_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, confine: str, wanted: set[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, confine: str, libraries: str, wanted: set[str]
 ) -> None:
     """And gives up the rest before it has threads, which would keep it."""
     home, elsewhere, cache = Home(tmp_path / "home"), tmp_path / "somebody's.txt", tmp_path / "cache"
@@ -64,9 +76,9 @@ def test_each_process_keeps_what_it_needs_and_no_more(
     for path in (home.root / "key", home.root / "files" / "graph", home.root / "opened" / "data", cache / "kernels" / "1", elsewhere):
         path.write_text("not for strangers")
     monkeypatch.setenv("LAMINAR_CACHE", str(cache))
-    script = CONFINED.format(module=module, confine=confine)
+    script = CONFINED.format(module=module, confine=confine, libraries=libraries)
     words = [sys.executable, "-c", script, str(home.root), str(elsewhere), str(cache)]
-    done = subprocess.run(words, capture_output=True, check=True, cwd=home.root)
+    done = subprocess.run(words, capture_output=True, check=True, cwd=home.root, env=few_variables())
     threads, held, succeeded = json.loads(done.stdout)
     assert threads == 1
     free = (OF_FILES if "files" not in held else set()) | ({"programs", "network"} - {*held})

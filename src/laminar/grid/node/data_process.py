@@ -20,10 +20,16 @@ from typing import Any, Final, final
 import msgspec
 
 from laminar.core.confine import confine
+from laminar.data.mirrors.readers.reach import only_public
+from laminar.data.open import open_data
 from laminar.data.sources.places import cache_folder
 from laminar.data.spec import DataSpec
+from laminar.grid.node import data_files
+from laminar.grid.node.child import Pace, own_output, serve
 from laminar.grid.node.limits import PRIVATE
+from laminar.grid.node.memory_limit import MemoryLimit
 from laminar.grid.node.sources import BY_NAME, check_source
+from laminar.parallel.crew import die_with
 
 IN_MEMORY: Final = 64 << 20  # bytes of arrays; others are in files while they are made
 OPENED: Final = "opened"  # the folder of the home for what was opened
@@ -31,16 +37,12 @@ DATA: Final = "data"  # that for what is remembered of files, and for files with
 
 
 def main() -> None:
-    from laminar.grid.node.child import own_output
-
     home, threads, share, memory, reach = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]) or None, sys.argv[5]
     out = own_output()
-    give_up_the_rest(home)
-    from laminar.grid.node.child import Pace, serve
-    from laminar.grid.node.memory_limit import MemoryLimit
-    from laminar.parallel.crew import die_with
-
+    with contextlib.suppress(ImportError):
+        import PIL.Image  # noqa: F401 - libraries are loaded before the rest is given up
     die_with(os.getppid())
+    give_up_the_rest(home)
     limit = MemoryLimit(memory, threads)
     opener = Opener(home, memory, allow_private=reach == PRIVATE, pause=Pace(share, threads=threads).pause)
 
@@ -59,10 +61,6 @@ class Opener:
 
     def open(self, spec: DataSpec) -> str:
         """The name of the folder that the data are in when this returns."""
-        from laminar.data.mirrors.readers.reach import only_public
-        from laminar.data.open import open_data
-        from laminar.grid.node import data_files
-
         check_source(spec)
         name, remembered = data_files.name_of(spec), self._home / DATA
         if not (self._home / OPENED / name).exists():
@@ -88,9 +86,9 @@ def give_up_the_rest(home: Path) -> set[str]:
 def _of_network() -> list[Path]:
     """What names and certificates are looked up in. Some are links to other places: those are named, too."""
     certificates = ssl.get_default_verify_paths()
-    files = [Path("/etc/resolv.conf"), Path("/etc/hosts"), Path("/etc/nsswitch.conf"), Path("/etc/host.conf"), Path("/etc/gai.conf")]
+    files = [Path("/etc/resolv.conf"), Path("/etc/hosts"), Path("/etc/nsswitch.conf")]
     files += [Path(place) for place in (certificates.cafile, certificates.capath, certificates.openssl_cafile) if place]
-    return [Path("/etc/ssl"), Path("/etc/pki"), Path("/usr/share/ca-certificates"), *files, *(path.resolve() for path in files)]
+    return [Path("/etc"), Path("/usr/share/ca-certificates"), *files, *(path.resolve() for path in files)]
 
 
 if __name__ == "__main__":

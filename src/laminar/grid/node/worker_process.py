@@ -28,7 +28,6 @@ def main() -> None:
     home, threads, share, memory = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])  # 0: any
     kernels = Path(sys.argv[5]) if len(sys.argv) > 5 else None
     out = own_output()
-    _give_up_the_rest(home, kernels)  # before torch, which starts threads
     import torch
 
     from laminar.core.heap import keep_freed_memory
@@ -41,6 +40,7 @@ def main() -> None:
 
     die_with(os.getppid())
     keep_freed_memory()
+    _give_up_the_rest(home, kernels)  # before torch has threads
     torch.set_num_threads(threads)
     worker, limit = Worker(Home(home), kernels), MemoryLimit(memory or None, threads)
     pace = Pace(share)
