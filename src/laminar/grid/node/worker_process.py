@@ -57,6 +57,7 @@ def main() -> None:
             with explaining_os_errors(home):
                 if "do" in asked:
                     limit.renew()
+                    pace.begin()
                     said = worker.do(msgspec.convert(asked["do"], Task), pace.pause)
                 elif "put back" in asked:
                     worker.put_back(**asked["put back"])
@@ -102,6 +103,10 @@ class Pace:
     def __init__(self, share: float) -> None:
         self._share, self._last, self._parent = share, time.monotonic(), os.getppid()
         self._look = self._last + LOOK
+
+    def begin(self) -> None:
+        """A task: the time since the last one was no work."""
+        self._last = time.monotonic()
 
     def pause(self) -> None:
         if self._orphaned():
