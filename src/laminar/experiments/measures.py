@@ -36,6 +36,13 @@ MEASURES: Final[dict[str, Measure]] = {
     "steps": Measure("steps trained", "", "less"),
     "bytes": Measure("bytes sent between workers", "B", "less"),
     "staleness": Measure("steps by which gradients were late, on average", "", "less"),
+    "iterations": Measure("versions that a grid has made", "", "less"),
+    "nodes": Measure("nodes that have trained", "", "more"),
+    "local_train": Measure("samples that a node trains on", "", "more"),
+    "local_test": Measure("samples that a node is tested on", "", "more"),
+    "computing": Measure("share of their time in which nodes compute what is used, mean over nodes", "", "more"),
+    "waiting": Measure("share of their time in which nodes wait, mean over nodes", "", "less"),
+    "wasted": Measure("share of their time in which nodes compute what is not used, mean over nodes", "", "less"),
     "layer_bytes": Measure("bytes the layer takes in the store", "B", "less"),
 }
 TO_TARGET: Final = ("time_to_target", "steps_to_target")

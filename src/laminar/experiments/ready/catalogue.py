@@ -29,7 +29,7 @@ READY: Final[dict[str, Entry]] = {
     "strategies": Entry((*SWEEP, "epochs", "batch", "layer", "target")),
     "flowers": Entry(("epochs", "batch", "samples", *LIMITS), at_hand=False),
     "layers": Entry(("data", "samples", *LIMITS, "epochs", "batch", "workers", "on"), at_hand=False),
-    "grid": Entry(("data", "hours", "trials"), at_hand=False),
+    "grid": Entry(("data", "nodes", "hours", "trials"), at_hand=False),
 }
 
 

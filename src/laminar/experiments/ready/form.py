@@ -7,13 +7,16 @@ and tested without.
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
 from laminar.core.figures import many
 from laminar.experiments.record import Statement
 from laminar.experiments.spec import PublishedSpec, Sweep, VariantSpec
+
+ADDRESS: Final = "ADDRESS-OF-IMAGES"  # in a stack, for the place from which images are served
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +32,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     layer: str | None = None
     name: str | None = None
     even_if_busy: bool = False
+    nodes: int | None = None  # of a grid
     at_hand: bool = False  # the stack is the user's
     cores: int = 2  # of this machine
     command: str = ""  # with which the same is asked again
@@ -70,6 +74,8 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     target: float | None = None
     epochs: tuple[dict[str, float], ...] = ()  # published of each epoch of the first choice: "train_accuracy", "seconds"
     notes: tuple[str, ...] = ()
+    images: Path | None = None  # a folder that is served to the nodes of a grid, in the place of ADDRESS
+    speeds: tuple[float, ...] = ()  # of the nodes of a grid, against each other; none: they are alike
 
     def sweep(self, ask: Ask) -> Sweep:
         """As `laminar experiment run` has it."""
