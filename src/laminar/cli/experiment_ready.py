@@ -37,6 +37,7 @@ OPTIONS: Final[dict[str, Any]] = {
         typer.Option("--single", metavar="WHERE", help="Where the single node is: local, ray, spark://HOST:7077, …"),
     ],
     "cluster": Annotated[str | None, typer.Option("--cluster", metavar="WHERE", help="Where master and workers are; servers stay here.")],
+    "nodes": Annotated[int | None, typer.Option("--nodes", min=1, max=64, metavar="N", help="Nodes of the grid; else as published.")],
     "workers": Annotated[int | None, typer.Option("--workers", min=1, metavar="N", help="Processes that share the training.")],
     "on": Annotated[str | None, typer.Option("--on", metavar="WHERE", help="Where workers run: local, ray, spark, spark://HOST:7077, …")],
     "name": Annotated[str | None, typer.Option("--name", metavar="NAME", help="What the experiment is called; else as the verb is.")],

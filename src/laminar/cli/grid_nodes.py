@@ -45,3 +45,18 @@ def run(on: On = None, json: Json = False) -> None:
             [[str(one["number"]), one["name"], seconds(one["utilization"]["seconds"]), *parts(one["utilization"])] for one in told],
             right=["time", *PARTS],
         )
+    if any(one["tested"] for one in told):
+        table(
+            "their own models on their own test samples, as they say",
+            ["no", "name", "run", "version", "samples", "accuracy", "loss"],
+            [
+                [str(one["number"]), one["name"], test["run"], str(test["version"]), str(test["samples"]), *figures(test)]
+                for one in told
+                if (test := one["tested"])
+            ],
+            right=["version", "samples", "accuracy", "loss"],
+        )
+
+
+def figures(test: dict[str, float]) -> list[str]:
+    return [number(test[name]) for name in ("accuracy", "loss")]

@@ -91,6 +91,7 @@ CATALOGUE: Final[dict[str, str]] = {
     "L504": "a layer that strangers cannot train",
     "L505": "a grid's database that cannot be used",
     "L506": "a grid that is served already",
+    "L507": "a grid's daemon of another package",
     # training
     "L601": "the loss is not finite",
     "L602": "a frozen tensor changed",

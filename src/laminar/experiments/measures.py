@@ -48,6 +48,13 @@ MEASURES: Final[dict[str, Measure]] = {
     "parameters": Measure("parameters of the model, frozen ones included", "", "less"),
     "bytes": Measure("bytes sent between workers", "B", "less"),
     "staleness": Measure("steps by which gradients were late, on average", "", "less"),
+    "iterations": Measure("versions that a grid has made", "", "less"),
+    "nodes": Measure("nodes that have trained", "", "more"),
+    "local_train": Measure("samples that a node trains on", "", "more"),
+    "local_test": Measure("samples that a node is tested on", "", "more"),
+    "computing": Measure("share of their time in which nodes compute what is used, mean over nodes", "", "more"),
+    "waiting": Measure("share of their time in which nodes wait, mean over nodes", "", "less"),
+    "wasted": Measure("share of their time in which nodes compute what is not used, mean over nodes", "", "less"),
     "layer_bytes": Measure("bytes the layer takes in the store", "B", "less"),
 }
 AGAINST_OTHERS: Final = ("speedup", "efficiency")  # known of a trial when those of another variant are (speedups.py)

@@ -67,10 +67,12 @@ def describe(job: Job, name: str, spec: DataSpec, freeze: list[str]) -> Describe
         rounds=how.rounds or rounds_for(how, recipe.epochs, batches, local=spec.sample is not None),
         batches=batches,
         epoch_samples=len(job.data.train),
+        test_samples=len(job.data.test),
         local=spec.sample is not None,
         parameters={key: tuple(tensor.shape) for key, tensor in params.items()},
         buffers=buffer_row.count(buffers.values()),
         gradients=how.local_steps == 1 and recipe.optimizer == "sgd",
+        daemons=how.own_daemons,
         kernels=kernels,
     )
     about = About(

@@ -12,6 +12,7 @@ from laminar.parallel.aggregate.rules import Rules
 from laminar.parallel.compress.layout import Layout
 from laminar.train.compression import Dgc, TopK
 from laminar.train.on_grid import Grid
+from laminar.train.own_daemons import Kind, OwnDaemon
 from laminar.train.recipe import Recipe
 
 WORKER = "grid"  # to the aggregator all nodes are one: the database knows which answer is whose, and that it came once
@@ -38,16 +39,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rounds: int  # versions to make
     batches: int  # in an epoch, of the whole data set or of one local sample
     epoch_samples: int  # training samples of an epoch
+    test_samples: int = 0  # that a version, or a node's own model on its sample, is tested on
     local: bool  # every node draws its own sample
     parameters: dict[str, tuple[int, ...]]
     buffers: int  # numbers in the model's buffers
     gradients: bool  # a task is the gradient of one batch; else the distance of some steps
+    daemons: tuple[OwnDaemon, ...] = ()  # of other packages
     kernels: dict[str, str] = {}  # that the graph calls: sha256 -> the file's name without .c; nodes must have them
 
     @property
     def needs(self) -> frozenset[str]:
         """Kernels without which a node cannot do its tasks."""
         return frozenset(self.kernels)
+
+    def own(self, kind: Kind) -> OwnDaemon | None:
+        """A daemon of another package that does this in the place of ours."""
+        return next((one for one in self.daemons if one.kind == kind), None)
 
     @property
     def grid(self) -> Grid:

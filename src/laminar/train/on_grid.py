@@ -13,8 +13,12 @@ from __future__ import annotations
 import math
 from typing import Any, Final, Literal
 
+import msgspec
+
 from laminar.train.compression import AnyCompression, Kind, compression
 from laminar.train.outer_steps import OuterNesterov, PlainAverage, outer_step
+from laminar.train.own_daemons import Kind as Daemon
+from laminar.train.own_daemons import OwnDaemon, Written, check_written, installed
 from laminar.train.strategy_spec import StrategySpec, with_settings
 
 Robust = Literal["mean", "clip", "trimmed", "median"]
@@ -56,6 +60,8 @@ class Grid(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     tolerance: float = 0.1  # the largest difference between two honest answers, as a share of the larger one
     lease: float = 3600.0  # seconds that a node has for a task, at most
     attempts: int = 6  # at a task, before it is given up
+    validator: Written | None = None  # of another package; None: answers are compared, according to reputation
+    assimilator: Written | None = None  # likewise; None: the mean of answers, robustly
 
     @property
     def compression(self) -> AnyCompression:
@@ -65,8 +71,15 @@ class Grid(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     def outer_step(self) -> PlainAverage | OuterNesterov:
         return outer_step(self.outer)
 
+    @property
+    def own_daemons(self) -> tuple[OwnDaemon, ...]:
+        """Daemons of other packages, as they are installed here; L507 where one is not."""
+        written: dict[Daemon, Written | None] = {"validator": self.validator, "assimilator": self.assimilator}
+        return tuple(installed(kind, one) for kind, one in written.items() if one is not None)
+
     def key_fields(self) -> dict[str, Any]:
         found = {name: getattr(self, name) for name in KEYED}
+        found |= {one.kind: msgspec.structs.asdict(one) for one in self.own_daemons}
         return {"kind": self.kind, **found, "outer": with_settings(self.outer_step), "compress": with_settings(self.compression)}
 
     def __post_init__(self) -> None:
@@ -93,6 +106,10 @@ class Grid(StrategySpec, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             raise ValueError(f"strategy.tolerance is {self.tolerance}, but must be above 0 and below 1")
         if self.mode == "rounds" and self.buffer != 1:
             raise ValueError(f'strategy.buffer is {self.buffer} with mode = "rounds", which has no use for it; set mode = "async"')
+        if self.validator is not None:
+            check_written("validator", self.validator)
+        if self.assimilator is not None:
+            check_written("assimilator", self.assimilator)
         sparse = self.compression.kind in ("topk", "dgc")
         if sparse and self.robust in ("trimmed", "median"):
             raise ValueError(

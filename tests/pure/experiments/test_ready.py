@@ -12,7 +12,7 @@ from laminar.experiments.axes import path_of, put
 from laminar.experiments.measures import MEASURES
 from laminar.experiments.ready import tables
 from laminar.experiments.ready.catalogue import READY, parts
-from laminar.experiments.ready.form import Ask, Ready, own_wishes
+from laminar.experiments.ready.form import ADDRESS, Ask, Ready, own_wishes
 from laminar.experiments.spec import checked
 from laminar.experiments.statements import RULES, Evidence
 from laminar.experiments.variants import published_figures, variants_of
@@ -177,14 +177,47 @@ def test_the_arithmetic_of_checkpoints() -> None:
 
 def test_figures_of_the_grid() -> None:
     assert tables.GRID == {"sync, synSGD": 0.792, "async, SGD": 0.939, "async, DGC": 0.926}
-    assert published("grid", "accuracy") == [0.792, 0.939, 0.926]
+    accuracy, waiting = parts("grid", Ask())
+    assert [one.published["accuracy"] for one in accuracy.choices] == [0.792, 0.939, 0.926]
+    rows = [[one.published[name] for name in ("iterations", "nodes", "local_train", "local_test")] for one in accuracy.choices]
+    assert rows == [[18, 5, 6_000, 2_700], [50, 6, 50_000, 10_000], [50, 6, 50_000, 10_000]]
+    assert not any(one.published for one in waiting.choices)  # it has no such figures
     assert tables.GRID_IMAGES * tables.GRID_TURNED == tables.GRID_ALL == 4_559_688
     across, down = ((side - 256) // 128 + 1 for side in (2272, 1704))  # squares of 256, half overlapping; the rest is left out
     assert across * down == tables.GRID_FRAGMENTS == 192 and 72 * tables.GRID_FRAGMENTS != tables.GRID_TURNED
-    (one,) = parts("grid", Ask())
-    (note,) = [note for note in one.notes if "654 images give 192 fragments" in note and "192 x 72 would be 13,824" in note]
+    (note,) = [note for note in accuracy.notes if "654 images give 192 fragments" in note and "192 x 72 would be 13,824" in note]
     assert "6,972" in note and "4,559,688" in note  # theirs, and beside them ours with the way of counting
     assert "(last = 'drop') are 192;" in note and "(edge = 'inside'), 11,448 in each image and 7,486,992 in all" in note
+
+
+@pytest.mark.parametrize("data", ["fashion-mnist", "digits", "textures", "cifar10"])
+def test_the_grid_has_a_set_up_for_the_data_of_the_paper(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINAR_DATA", str(tmp_path))
+    (tmp_path / "textures" / "bark").mkdir(parents=True)
+    one = parts("grid", Ask(data=data))[0]
+    file = parse(one.stack.replace(ADDRESS, "http://127.0.0.1:1/index.json#sha256=" + 64 * "0"), Path("laminar.toml"))
+    assert [variant.spec.layer[0].model for variant in _variants(one, Ask(data=data), file, "net")] == 3 * [
+        "laminar:convnet" if data in ("textures", "cifar10") else "laminar:mlp"
+    ]
+    assert one.images == (tmp_path / "textures" if data == "textures" else None)
+    sync, alone, sparse = (choice.settings["strategy"] for choice in one.choices)
+    assert (sync["rounds"], alone["rounds"]) == ((3, 6) if data == "digits" else (18, 50))
+    assert {**alone, "compress": sparse["compress"]} == sparse  # they differ in compression alone
+
+
+def test_nodes_of_the_grid_may_be_said() -> None:
+    one = parts("grid", Ask(nodes=4))[0]
+    assert [choice.settings["strategy"]["workers"] for choice in one.choices] == [4, 4, 4]
+    assert any("80 % of 4 tasks are all of them" in note for note in one.notes)
+    assert not any("are all of them: a round" in note for note in parts("grid", Ask())[0].notes)
+
+
+def test_textures_that_are_not_there_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINAR_DATA", str(tmp_path))
+    monkeypatch.setenv("LAMINAR_CACHE", str(tmp_path))
+    with pytest.raises(LaminarError, match="there are no textures") as caught:
+        parts("grid", Ask(data="textures"))
+    assert "a folder for each class" in caught.value.hint
 
 
 def sentences(name: str, ask: Ask) -> list[str]:

@@ -61,6 +61,7 @@ NODE: dict[str, Any] = {
     "enrolled": 0.0,
     "active": True,
     "utilization": NOTHING,
+    "tested": {},
 }
 ROUND: dict[str, Any] = {
     "name": "net-1",
@@ -171,7 +172,7 @@ def test_figures_runs_nodes_and_rounds_are_shown() -> None:
     points = [tuple(float(n) for n in pair.split(",")) for pair in line["said"]["points"].split()]
     assert points == [(6.0, 152.0), (153.0, 116.0), (300.0, 80.0), (447.0, 44.0), (594.0, 8.0)]  # upwards, from left to right
     rows = [text(row) for row in elements(made.of("places.nodes")) if row["tag"] == "tr"][1:]
-    assert rows[0].startswith("1 desk – here 100 10 s 50 % – – – – – 120 3 7 0 0 2.0 kB 10 B") and "away" in rows[1]
+    assert rows[0].startswith("1 desk – here 100 10 s 50 % – – – – – – 120 3 7 0 0 2.0 kB 10 B") and "away" in rows[1]
     assert [one["style"] for one in elements(made.of("places.nodes")) if one["style"]] == [{"--share": "1.000"}, {"--share": "0.250"}]
     assert "net-1 3 3 3 4 12.5 quorum – – – – –" in text(made.of("places.rounds"))
     assert "No task was given out yet" in text(made.of("places.tasks"))
@@ -189,6 +190,8 @@ def test_where_the_time_of_nodes_goes_is_shown_by_run_node_and_round() -> None:
     for place in ("nodes", "rounds"):
         assert "computing transfer waiting paused wasted" in text(made.of(f"places.{place}"))
         assert "61 % 2 % 25 % 7 % 5 %" in text(made.of(f"places.{place}"))
+    tested = {"run": "net-1", "version": 3, "samples": 2700, "loss": 0.5, "accuracy": 0.91234}
+    assert "– 0.9123 of 2700 120" in text(page(RUN, nodes=[{**NODE, "tested": tested}]).of("places.nodes"))
     assert "time computing" not in text(page(RUN).of("places.runs"))  # nobody has reported
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,7 +18,7 @@ from laminar.data.fingerprint import fingerprint
 from laminar.experiments.prepare import prepare
 from laminar.experiments.ready import stacks
 from laminar.experiments.ready.catalogue import READY, parts
-from laminar.experiments.ready.form import Ask, Ready, own_wishes
+from laminar.experiments.ready.form import ADDRESS, Ask, Ready, own_wishes
 from laminar.experiments.record import Description, Trial
 from laminar.experiments.run import machine_facts, run
 from laminar.experiments.spec import Budget, Sweep
@@ -69,7 +71,21 @@ def answers(
         elif name == "layout":
             yield _layout(ready, one, limits, store, emit, facts, clock)
         else:
-            yield _sweep(name, ready, one, limits, project.need_file() if at_hand else _own(ready.stack, store), store, emit, clock)
+            with _served(ready) as stack:
+                yield _sweep(name, ready, one, limits, project.need_file() if at_hand else _own(stack, store), store, emit, clock)
+
+
+@contextlib.contextmanager
+def _served(ready: Ready) -> Iterator[str]:
+    """The stack that comes with it, while the images that it names are served."""
+    if ready.images is None:
+        yield ready.stack
+        return
+    from laminar.experiments.ready.grid_run import serving
+
+    words = ["data", "serve", str(ready.images), "--http", "0", "--host", "127.0.0.1", "--json"]
+    with serving(*words, cwd=Path.cwd()) as mirror:
+        yield ready.stack.replace(ADDRESS, f"{mirror['urls'][0]}/index.json#sha256={mirror['sha256']}")
 
 
 def _own(text: str, store: Store) -> StackFile:
@@ -126,7 +142,8 @@ def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, s
     if name == "grid":
         from laminar.experiments.ready.grid_run import GridTrainer
 
-        more["trainer"] = functools.partial(GridTrainer, shared=ask.quick)
+        words = ["--allow-private"] if ready.images is not None else []  # they are on this machine
+        more["trainer"] = functools.partial(GridTrainer, *words, shared=ask.quick or bool(ready.speeds), speeds=ready.speeds)
     trials = run(described, prepared.sweep, prepared.file, store, emit, clock=clock, fill=fill, **more)
     return Answer(ready=ready, description=described, trials=trials)
 

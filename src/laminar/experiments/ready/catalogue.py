@@ -44,7 +44,9 @@ READY: Final[dict[str, Entry]] = {
         ("data", "samples", *LIMITS, "epochs", "batch", "workers", "on", "target"),
         at_hand=False,
     ),
-    "grid": Entry("Is what a desktop grid trains as accurate as the published network?", ("data", "hours", "trials"), at_hand=False),
+    "grid": Entry(
+        "Is what a desktop grid trains as accurate as the published network?", ("data", "nodes", "hours", "trials"), at_hand=False
+    ),
 }
 
 

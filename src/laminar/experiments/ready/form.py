@@ -7,7 +7,8 @@ and tested without.
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +16,8 @@ from laminar.core.figures import many
 from laminar.experiments.record import Statement
 from laminar.experiments.results import Extra
 from laminar.experiments.spec import PublishedSpec, Sweep, VariantSpec
+
+ADDRESS: Final = "ADDRESS-OF-IMAGES"  # in a stack, for the place from which images are served
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +38,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str | None = None  # and its workers with servers
     workers: int | None = None  # how many of them
     even_if_busy: bool = False
+    nodes: int | None = None  # of a grid
     at_hand: bool = False  # the stack is the user's
     have: int | None = None  # training samples that its layer has, where that was looked up
     cores: int = 2  # of this machine
@@ -79,6 +83,8 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     epochs: tuple[dict[str, float], ...] = ()  # published of each epoch of the first choice: "train_accuracy", "seconds"
     notes: tuple[str, ...] = ()
     tables: tuple[Extra, ...] = ()  # arithmetic of a study: what no trial gives
+    images: Path | None = None  # a folder that is served to the nodes of a grid, in the place of ADDRESS
+    speeds: tuple[float, ...] = ()  # of the nodes of a grid, against each other; none: they are alike
 
     def fills(self, ask: Ask) -> bool:
         """A quick run repeats until its minute is over, where there is something to judge and nobody said how often."""

@@ -11,11 +11,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, final
 
 import msgspec
+import psutil
 import tomlkit
 
 from laminar.core.errors import LaminarError
@@ -29,6 +30,7 @@ from laminar.store.store import Store
 from laminar.train.history import EVENTS
 
 LEAVING: Final = 30.0  # seconds that a process may take to end
+FASTEST: Final = 0.32  # of a core, that the fastest of nodes with different speeds has
 Process = subprocess.Popen[Any]
 
 
@@ -66,15 +68,24 @@ def end(started: list[Process]) -> None:
             one.stdout.close()
 
 
+def shares_of(speeds: Sequence[float], cores: int) -> tuple[str, ...]:
+    """`--cpu` for nodes of these speeds against each other on one machine: the fastest has a third of a core, so that none waits for a
+    processor; on machines with many cores as much more as a share of 1 % is for the slowest."""
+    most = max(100 * FASTEST / cores, max(speeds) / min(speeds))
+    return tuple(f"{most * speed / max(speeds):g}%" for speed in speeds)
+
+
 @contextlib.contextmanager
-def grid_of(folder: Path, nodes: int, *words: str) -> Iterator[None]:
-    """So many nodes, in the grid that is served from `folder`. `words`: more that their owners say."""
+def grid_of(folder: Path, nodes: int, *words: str, speeds: Sequence[float] = ()) -> Iterator[None]:
+    """So many nodes, in the grid that is served from `folder`. `words`: more that their owners say. `speeds`: against each other; none:
+    each has half of the processors."""
+    cpu = shares_of(speeds, psutil.cpu_count() or 1) if speeds else ("50%",) * nodes
     silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with serving("grid", "serve", "--port", "0", "--json", cwd=folder) as told:
         joined: list[Process] = []
         try:
             for i in range(nodes):
-                how = ["--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", "50%", *words]
+                how = ["--name", f"n{i}", "--home", str(folder / f"n{i}"), "--cpu", cpu[i], *words]
                 environment = {**os.environ, VARIABLE: told["token"]}
                 joined.append(subprocess.Popen(laminar("grid", "join", told["url"], *how), cwd=folder, env=environment, **silent))
             yield
@@ -107,8 +118,9 @@ def train(folder: Path, layer: str, nodes: int, *words: str) -> dict[str, Any]:
 class GridTrainer:
     """Trains trials as run.py's processes do, each on a grid of its own; if `shared`, all that want as many nodes on one."""
 
-    def __init__(self, *, shared: bool = False) -> None:
-        self._shared = shared
+    def __init__(self, *words: str, shared: bool = False, speeds: Sequence[float] = ()) -> None:
+        """`words`: more that the owners of nodes say. `speeds`: of the nodes, against each other."""
+        self._words, self._shared, self._speeds = words, shared, speeds
         self._waiting: Process | None = None
         self._lock = threading.Lock()
         self._left = False
@@ -132,11 +144,14 @@ class GridTrainer:
             if not self._shared:
                 self.close()
         run = found["run"]
+        figures = {"bytes": run["bytes"]["up"], "staleness": run["staleness"], "iterations": run["version"]}
+        figures |= {part: run["utilization"][part] for part in ("computing", "waiting", "wasted", "nodes")}
+        figures |= {f"local_{side}": count for side, count in run["samples"].items()}
         done = kept | {
             "started": started,
             "wall": time.monotonic() - clock,
             "seconds": found["seconds"],
-            "metrics": found["metrics"] | {"bytes": float(run["bytes"]["up"]), "staleness": float(run["staleness"])},
+            "metrics": found["metrics"] | {name: float(value) for name, value in figures.items()},
             "team": {"workers": nodes, "steps": run["version"], "answers": run["answers"], "dense_bytes": run["bytes"]["dense"]},
         }
         return {"done": done}
@@ -149,7 +164,7 @@ class GridTrainer:
         self.close()
         folder = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="laminar-grid-", ignore_cleanup_errors=True)))
         (folder / FILE).write_text(stack, encoding="utf-8")
-        self._held.enter_context(grid_of(folder, nodes))
+        self._held.enter_context(grid_of(folder, nodes, *self._words, speeds=self._speeds))
         self._grid = nodes, folder
         return folder
 

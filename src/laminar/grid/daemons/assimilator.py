@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol, final
 
+from laminar.grid.daemons import own
 from laminar.grid.daemons.accounting import keeps_back
+from laminar.grid.daemons.own import OwnFailed
 from laminar.grid.daemons.rounds import act, drop, give_time, wind_up
 from laminar.grid.db import runs, tasks, uploads, versions
 from laminar.grid.db.book import Tx
@@ -110,8 +112,11 @@ class Assimilator:
         assert fresh is not None
         machine = runs.aggregator(tx, fresh)
         if machine.version < fresh.settings.rounds:  # stopped by somebody: what is held becomes the last step
-            act(tx, fresh, machine.on(Finish(now)), now, self.learn)
-            runs.keep_aggregator(tx, run.id, machine, sequence=fresh.sequence)
+            try:
+                act(tx, fresh, machine.on(Finish(now)), now, self.learn)
+                runs.keep_aggregator(tx, run.id, machine, sequence=fresh.sequence)
+            except OwnFailed as error:  # it must not keep a run from ending
+                why = f"{why}; without a last step: {error.message}"[:200]
         runs.forget_empty_round(tx, run.id)
         runs.save(tx, run.id, state=state, ended=now, why=why)
         for row in tasks.to_do(tx, tasks.ASSIMILATE, run=run.id, limit=1 << 20):
@@ -130,7 +135,11 @@ class Assimilator:
         data_of = uploads.read_all(tx, [row.id for row in used])
         parts = [(part.weight, [data_of[row.id] for row in good[part.payload]]) for part in action.parts]
         position = run.sequence  # answers so far
-        data, optimizer = self._learner.step(run.settings, bytes(before.data), bytes(before.optimizer), parts, position)
+        daemon = run.settings.own("assimilator")
+        if daemon is not None:
+            data, optimizer = own.step(run, daemon, bytes(before.data), bytes(before.optimizer), parts)
+        else:
+            data, optimizer = self._learner.step(run.settings, bytes(before.data), bytes(before.optimizer), parts, position)
         versions.put(tx, run.id, action.version, digest(data), data, optimizer, now)
         uploads.drop(tx, [row.id for row in used])
         for row in used:  # who keeps nothing back need not be told

@@ -13,6 +13,7 @@ from typing import Final, final
 from laminar.grid.daemons import file_deleter, purger, transitioner, validator, work_generator
 from laminar.grid.daemons.assimilator import Assimilator
 from laminar.grid.daemons.feeder import Feeder
+from laminar.grid.daemons.own import OwnFailed
 from laminar.grid.db import runs
 from laminar.grid.db.book import Tx
 from laminar.grid.desk import Desk
@@ -94,6 +95,9 @@ class Office:
         """Everything there is to do now; True if there was something."""
         try:
             did = self._work()
+        except OwnFailed as error:
+            self._pause(error.run, f"{error.message} [{error.code}]")
+            return True
         except Exception:
             self._after_failure()
             raise
@@ -123,10 +127,15 @@ class Office:
             self._feeder.fill(tx, asks)
 
     def at_once(self, tx: Tx, answered: Mapping[int, int]) -> None:
-        """In the transaction in which answers have come (tasks, and their runs): what they lead to."""
+        """In the transaction in which answers have come (tasks, and their runs): what they lead to. Daemons of other packages may take long
+        and fail: they are asked in a transaction of their own."""
         if "validator" not in self._only or "assimilator" not in self._only:
             return
         now = self._clock()
+        slow = {id for id in set(answered.values()) if (known := runs.get(tx, id)) is not None and known.settings.daemons}
+        if slow:
+            answered = {task: id for task, id in answered.items() if id not in slow}
+            self._wake.set()
         found = validator.validate(tx, now, answered)
         if found.asked:
             self._told()
@@ -147,7 +156,7 @@ class Office:
                     more |= self._assimilator.assimilate(tx, run.id, now)
                 self._generate(tx, run.id, now)
             except Exception as error:
-                if not passes(error):
+                if not passes(error) and not isinstance(error, OwnFailed):
                     self._failing = run.id, f"{type(error).__name__}: {error}"[:200]
                 raise
         if "file deleter" in self._only:
@@ -167,8 +176,12 @@ class Office:
         (run, why), self._failing = self._failing, None
         self._failures[run] = self._failures.get(run, 0) + 1
         if self._failures[run] >= PATIENCE:
-            log.error("run %s is paused: %s", run, why)
-            self._desk.do(lambda tx: runs.save(tx, run, state="paused", why=why))
+            self._pause(run, why)
+
+    def _pause(self, run: int, why: str) -> None:
+        """A daemon of another package gets no second try: what it failed on is still here."""
+        log.error("run %s is paused: %s", run, why)
+        self._desk.do(lambda tx: runs.save(tx, run, state="paused", why=why[:200]))
 
     def _leases(self, tx: Tx) -> int:
         """In a transaction of its own: what it locks are tasks, and the next locks runs first."""

@@ -170,6 +170,14 @@ def moved_bytes(tx: Tx, id: str, now: float, *, down: int = 0, up: int = 0) -> N
     )
 
 
+def tested(tx: Tx, id: str, claim: dict[str, Any]) -> None:
+    """What a node says of its own model. For people: nothing reads it but who shows it."""
+    sheet = tx.sheets.nodes
+    row = sheet.get(tx, id)
+    if row is not None:
+        sheet.change(row, tested=msgspec.json.encode(claim).decode())
+
+
 _ITS: Final = select(results.c.task).where(results.c.node == bindparam("i"), results.c.state == "valid", results.c.verdict == "agreed")
 _AGREED: Final = select(results.c.node).where(results.c.task.in_(_ITS), results.c.state == "valid", results.c.node != bindparam("i"))
 _DOUBT: Final = Prepared(update(nodes).where(nodes.c.id.in_(_AGREED)).values(streak=0))  # who agreed with a liar is checked again
@@ -245,7 +253,7 @@ def having(kernels: Iterable[str]) -> list[Any]:
 
 def everyone(tx: Tx) -> list[dict[str, Any]]:
     rows = tx.execute(select(nodes, tokens.c.name.label("owner")).join(tokens).order_by(nodes.c.number)).mappings()
-    return [{**row, "facts": msgspec.json.decode(row["facts"])} for row in rows]
+    return [{**row, **{name: msgspec.json.decode(row[name]) for name in ("facts", "tested")}} for row in rows]
 
 
 # Tokens

@@ -25,19 +25,20 @@ from sqlalchemy import (
 from laminar.grid.utilization import PARTS, Part
 
 FORMAT: Final = 5
-_TIMES: Final = (  # of format 5
+_FIFTH: Final = (  # what format 5 has
     *(f"ALTER TABLE nodes ADD COLUMN {part} FLOAT NOT NULL DEFAULT 0" for part in PARTS),
     *(f"ALTER TABLE rounds ADD COLUMN {part} FLOAT NOT NULL DEFAULT 0" for part in PARTS),
     "ALTER TABLE results ADD COLUMN computing FLOAT NOT NULL DEFAULT 0",
     "ALTER TABLE nodes ADD COLUMN report BIGINT NOT NULL DEFAULT 0",
+    "ALTER TABLE nodes ADD COLUMN tested TEXT NOT NULL DEFAULT '{}'",
 )
 ADDED: Final = {
     "3": (
         "ALTER TABLE nodes ADD COLUMN up FLOAT NOT NULL DEFAULT 0",
         "ALTER TABLE nodes ADD COLUMN down FLOAT NOT NULL DEFAULT 0",
-        *_TIMES,
+        *_FIFTH,
     ),
-    "4": _TIMES,
+    "4": _FIFTH,
 }
 # Conditions of indexes: most results are over and done with, and need be in none of them. Statements say them in the same words.
 UNSENT: Final = "state = 'unsent'"
@@ -102,6 +103,7 @@ nodes = Table(
     Column("down", Float, nullable=False, default=0.0, server_default="0"),
     *_seconds(*PARTS),  # since it joined
     Column("report", BigInteger, nullable=False, default=0, server_default="0"),  # of its time, the last that was heard
+    Column("tested", Text, nullable=False, default="{}", server_default="{}"),  # JSON: what it says of its own model, as tested last
     Index("nodes_by_token", "token"),
     postgresql_with={"fillfactor": 60},  # room for a changed row beside the old one: then no index is touched
 )

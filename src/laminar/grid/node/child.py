@@ -54,8 +54,12 @@ class Pace:
         """`threads`: what is counted is the time of processors, and a share of so many, not the time that passes. That is for a process
         that mostly waits, and whose threads do not all work."""
         self._share, self._threads, self._parent = share, threads, os.getppid()
-        self._last, self._used = time.monotonic(), time.process_time()
+        self.begin()
         self._look = self._last + LOOK
+
+    def begin(self) -> None:
+        """A task: the time since the last one was no work."""
+        self._last, self._used = time.monotonic(), time.process_time()
 
     def pause(self) -> None:
         if self._orphaned():

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 import msgspec
 import numpy as np
@@ -20,12 +20,13 @@ from laminar.data.batches import Batches
 from laminar.data.dataset import Dataset
 from laminar.grid.node.halfway import STREAM, Found, Halfway
 from laminar.grid.node.sources import data_of
-from laminar.grid.wire.messages import About, Task
+from laminar.grid.wire.messages import About, Task, Tested
 from laminar.model.freeze import freeze
 from laminar.model.graph import load_forms
 from laminar.parallel import buffer_row
 from laminar.parallel.compress.layout import Layout
 from laminar.train.borrowed import seeded
+from laminar.train.evaluate import BATCH, SUMS, figures, sums
 from laminar.train.lines import on_a_line
 from laminar.train.losses import loss_name, make_loss
 from laminar.train.optimizers import Optimizer
@@ -33,6 +34,7 @@ from laminar.train.recipe import Recipe
 from laminar.train.schedules import learning_rate
 
 Files = Callable[[str], bytes]  # by sha256
+LARGEST_LOSS: Final = 1e30  # that an answer may tell
 ROW, BUFFERS = "row", "buffers"  # of what is kept halfway, beside the optimizer's state
 
 
@@ -43,6 +45,7 @@ class Done:
     loss: float
     samples: int
     seconds: float
+    tested: Tested | None  # of the model as it is after the steps
 
 
 def recipe_of(about: About) -> Recipe:
@@ -118,7 +121,25 @@ class Trainer:
         mean = losses / task.steps
         if not math.isfinite(mean) or not _finite(change):
             raise LaminarError("L601", f"the loss of task {task.task} is {mean}", hint="lower lr in train")
-        return Done(change, buffer_row.row_of(self.buffers).numpy(), mean, samples, time.monotonic() - began)
+        buffers, seconds = buffer_row.row_of(self.buffers).numpy(), time.monotonic() - began
+        return Done(change, buffers, mean, samples, seconds, self._test(task, data, pause))
+
+    def _test(self, task: Task, data: Dataset, pause: Callable[[], None]) -> Tested | None:
+        """On the node's own test sample, where its data says how large that is. Its images are held out for all nodes alike: the split into
+        training and test part does not depend on the sample's seed (data/split.py, data/fragments)."""
+        sample = data_of(self.about, task.sample).sample
+        if task.sample is None or sample is None or sample.test_per_class is None:
+            return None
+        x, y, objective = data.test.x, data.test.y, loss_name(self.recipe, data.task)
+        added = [0.0] * SUMS
+        for first in range(0, len(y), BATCH):
+            pause()
+            rows = slice(first, min(first + BATCH, len(y)))
+            added = [a + b for a, b in zip(added, sums(self.model, [x], y, rows, task=data.task, loss=objective), strict=True)]
+        found = figures(added, y, task=data.task)
+        if not abs(found["loss"]) < LARGEST_LOSS:  # nor is it a number
+            return None
+        return Tested(samples=len(y), loss=found["loss"], accuracy=found["accuracy"])
 
     @torch.no_grad()
     def _resume(self, found: Found, optimizer: Optimizer) -> None:

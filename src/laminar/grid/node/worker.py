@@ -77,6 +77,7 @@ class Worker:
                 seconds=done.seconds,
                 fresh=fresh,
                 threads=torch.get_num_threads(),
+                tested=done.tested,
             )
             _write(self._home.answer_path(task.result), answers.write(head, packet.data, done.buffers, sketch))
             self._tags[task.run] = task.result

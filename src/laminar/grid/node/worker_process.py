@@ -49,6 +49,7 @@ def main() -> None:
     def answer(asked: dict[str, Any]) -> dict[str, Any]:
         if "do" in asked:
             limit.renew()
+            pace.begin()
             return worker.do(msgspec.convert(asked["do"], Task), pace.pause)
         if "put back" in asked:
             worker.put_back(**asked["put back"])

@@ -36,6 +36,7 @@ class Clouds:
             recipe=recipe,
             rounds=grid.rounds or 100,
             batches=100,
+            daemons=grid.own_daemons,
             epoch_samples=100 * batch,
             local=False,
             parameters=shape,

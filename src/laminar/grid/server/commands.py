@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import insert, select, update
 
+from laminar.core.errors import LaminarError
+from laminar.grid.daemons import own
 from laminar.grid.daemons.assimilator import Assimilator, Learner
 from laminar.grid.db import nodes, runs, versions
 from laminar.grid.db.book import Tx
@@ -40,6 +42,10 @@ def begin(tx: Tx, asked: Begin, learner: Learner, now: float) -> dict[str, Any]:
             Assimilator(learner).reopen(tx, before, now)
         return {"name": asked.name, "version": before.version, "state": "open" if before.state == "stopped" else before.state}
     _need_files(tx, asked.about)
+    try:
+        own.must_be_here(asked.settings.daemons)
+    except LaminarError as error:
+        raise Denied(409, "daemon", f"where the grid is served {error.message}; {error.hint}") from None
     first = versions.get_file(tx, asked.version)
     if first is None:
         raise Denied(409, "files", "its first version was not uploaded")
@@ -58,7 +64,8 @@ def begin(tx: Tx, asked: Begin, learner: Learner, now: float) -> dict[str, Any]:
         made=now,
     )
     id = int(tx.execute(row.returning(run_table.c.id)).scalar_one())
-    versions.put(tx, id, 0, digest(first), first, learner.begin(asked.settings), now)
+    kept = own.NOTHING if asked.settings.own("assimilator") is not None else learner.begin(asked.settings)
+    versions.put(tx, id, 0, digest(first), first, kept, now)
     run = runs.get(tx, id)
     assert run is not None
     Assimilator(learner).start(tx, run, now)

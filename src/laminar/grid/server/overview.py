@@ -83,6 +83,7 @@ def run_told(tx: Tx, run: Run, spent: Mapping[int, dict[str, float]] | None = No
         "version": run.version,
         "rounds": run.settings.rounds,
         "mode": run.settings.grid.mode,
+        "samples": {"train": run.settings.epoch_samples, "test": run.settings.test_samples},
         "kernels": run.settings.kernels,
         "made": run.made,
         "ended": run.ended,
@@ -112,7 +113,7 @@ def run_told(tx: Tx, run: Run, spent: Mapping[int, dict[str, float]] | None = No
 
 def nodes_told(tx: Tx, now: float) -> list[dict[str, Any]]:
     wanted = ("id", "number", "name", "owner", "seen", "banned", "trusted", "speed", "available", "streak", "valid", "invalid", "lost")
-    more = ("quota", "credit", "bytes_down", "bytes_up", "up", "down", "facts", "enrolled")
+    more = ("quota", "credit", "bytes_down", "bytes_up", "up", "down", "facts", "enrolled", "tested")
     return [
         {
             **{key: row[key] for key in (*wanted, *more)},

@@ -231,6 +231,8 @@ class Service:
         )
         if not taken:
             return self._repeated(tx, row)
+        if (tested := admitted.answer.head.tested) is not None:
+            nodes.tested(tx, id, {"run": run.name, "version": task.version, **msgspec.structs.asdict(tested)})
         tx.sheets.answered[row.task] = run.id
         runs.count(tx, run.id, answers=1, bytes_up=len(data), dense_bytes=4 * run.settings.layout.numel)
         return Verdict(result=result, state="returned")

@@ -121,9 +121,9 @@ export function nodes(all, now, origin) {
   const most = Math.max(1, ...all.map((n) => n.credit)), more = all.length - NODES;
   const sorted = all.slice().sort((a, b) => b.active - a.active || b.credit - a.credit || a.number - b.number).slice(0, NODES);
   const state = (n) => (n.banned ? ["banned", "bad", undefined, n.banned] : n.active ? [n.trusted ? "trusted" : "here", "good"] : ["away", "dim"]);
-  const columns = [["node"], ["owner", 0, 1], ["state"], ["credit", 1], ["seen", 1, 1], ["works", 1, 1], ...PARTS.map((part) => [part, 1, 1]), ["samples/s", 1, 1], ["streak", 1, 1], ["valid", 1], ["invalid", 1], ["lost", 1, 1], ["down", 1, 1], ["up", 1, 1]];
+  const columns = [["node"], ["owner", 0, 1], ["state"], ["credit", 1], ["seen", 1, 1], ["works", 1, 1], ...PARTS.map((part) => [part, 1, 1]), ["says its test gave", 1, 1], ["samples/s", 1, 1], ["streak", 1, 1], ["valid", 1], ["invalid", 1], ["lost", 1, 1], ["down", 1, 1], ["up", 1, 1]];
   const rows = sorted.map((n) => [
-    n.number + " " + n.name, n.owner || "–", state(n), [count(n.credit), "portion", n.credit / most], ago(now - n.seen), percent(n.available), ...parts(n.utilization), count(n.speed), count(n.streak),
+    n.number + " " + n.name, n.owner || "–", state(n), [count(n.credit), "portion", n.credit / most], ago(now - n.seen), percent(n.available), ...parts(n.utilization), n.tested.samples ? n.tested.accuracy.toFixed(4) + " of " + count(n.tested.samples) : "–", count(n.speed), count(n.streak),
     count(n.valid), [count(n.invalid), n.invalid ? "bad" : ""], count(n.lost), bytes(n.bytes_down), bytes(n.bytes_up),
   ]);
   return [table(columns, rows), ...(more > 0 ? [make("p", "and " + count(more) + " more: laminar grid nodes", "empty")] : [])];

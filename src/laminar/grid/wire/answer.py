@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from laminar.grid.wire.messages import Count, Message, Seconds
+from laminar.grid.wire.messages import Count, Message, Seconds, Tested
 from laminar.grid.wire.sketch import LARGEST_SIZE
 
 MAGIC: Final = b"LGA1"
@@ -44,6 +44,7 @@ class Head(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seconds: Seconds  # of computing
     fresh: bool = False  # the node's residual began anew with this answer
     threads: Annotated[int, Meta(ge=1, le=4096)] = 1
+    tested: Tested | None = None  # where the run's data has a test sample for each node
     sketch: Annotated[int, Meta(ge=0, le=4 * LARGEST_SIZE)] = 0  # bytes; written by `write`
 
 

@@ -82,6 +82,14 @@ class Spent(Message, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
         return self.computing + self.transfer + self.waiting + self.paused
 
 
+class Tested(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a node says of its own model on its own test sample. For people: nothing is decided by it."""
+
+    samples: Annotated[int, Meta(ge=1, le=1 << 50)]
+    loss: Annotated[float, Meta(ge=-1e30, le=1e30)]
+    accuracy: Annotated[float, Meta(ge=0, le=1)]
+
+
 class Ask(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A node has time: how many tasks it wants, which samples it has on its disk, how fast it was."""
 
