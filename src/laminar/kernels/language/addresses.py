@@ -55,8 +55,8 @@ def new_pointer(names: Names, inner: Names, node: c_ast.Decl, start: c_ast.Node 
     if isinstance(node.type.type, c_ast.PtrDecl):
         text.fail("K04", where, "a pointer to a pointer", "a pointer to a variable")
     check_not_allocated(names, start)
-    quals = [*(getattr(node.type.type, "quals", None) or [])]
-    made = Pointer(node.name, type_, where, "const" in quals, "const" in (node.type.quals or []))
+    values, itself = getattr(node.type.type, "quals", None) or [], node.type.quals or []
+    made = Pointer(node.name, type_, where, reads_only="const" in values, fixed="const" in itself)
     if start is None and node.name not in inner.assigned:
         text.fail("K15", where, f"`{node.name}` has no address", f"`{type_} *{node.name} = &v;`, or no pointer")
     if start is not None and node.name not in inner.assigned and not isinstance(start, c_ast.TernaryOp):
