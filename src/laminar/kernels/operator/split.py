@@ -44,6 +44,7 @@ class Split:
         self._whole = [place for place, one in enumerate(kernel.values) if one.of.type in WHOLE]
         self._kinds: dict[tuple[int, ...], _Kind] = {}
         self._lock = threading.Lock()
+        self.awake = False  # was there a long call?
 
     @cached_property
     def _circuit(self) -> Circuit:
@@ -52,11 +53,6 @@ class Split:
     @cached_property
     def _pairs(self) -> Pairs:
         return Pairs(self._circuit)
-
-    @property
-    def asleep(self) -> bool:
-        """Was there no long call yet?"""
-        return not self._kinds
 
     def run(
         self,
@@ -78,7 +74,8 @@ class Split:
         self._took(kind, way, time.perf_counter() - began)
 
     def long_call(self, values: Sequence[Any], count: int, ways: Sequence[Way], seconds: float) -> None:
-        """A call took so long, the plain way."""
+        """A call took so long, the plain way: from now on `run` is to be asked."""
+        self.awake = True
         kind = self._kind(values, count, ways)
         self._took(kind, ways[0], seconds)
 
@@ -91,11 +88,10 @@ class Split:
         key = alike(count, [int(values[place]) for place in self._whole], threads)
         found = self._kinds.get(key)
         if found is None:
-            with self._lock:
-                if len(self._kinds) >= KINDS:
-                    self._kinds.clear()
-                more: Sequence[Way] = ("circuit",) if threads > 1 and self._may_pay(values, count) else ()
-                found = self._kinds[key] = _Kind(Decider((*ways, *more), LONG))
+            more: Sequence[Way] = ("circuit",) if threads > 1 and self._may_pay(values, count) else ()
+            if len(self._kinds) >= KINDS:
+                self._kinds.clear()
+            found = self._kinds.setdefault(key, _Kind(Decider((*ways, *more), LONG)))
         return found
 
     def _may_pay(self, values: Sequence[Any], count: int) -> bool:
