@@ -120,7 +120,7 @@ class Direct:
                 self._call(self._several, tensors, slots, count)
             return
         if self._split is not None and (self._may_be_long or self._cost * count > SHORT):
-            if self._split.awake:
+            if self._split.awake and (count, *values) not in self._split.short:
                 by = partial(self._by, tensors, slots, count)
                 self._split.run(lambda: arrays_of(tensors, self._flat), values, count, by, self._ways(count))
                 return
@@ -137,6 +137,8 @@ class Direct:
         """A second long call within a few is no accident: one may have waited for a core."""
         if seconds < LONG:
             self._watched -= 1
+        elif split.awake:
+            split.short.discard((count, *values))
         elif self._watched:
             split.long_call(values, count, self._ways(count), seconds)
         else:

@@ -24,7 +24,7 @@ from laminar.kernels.circuit.run import known_values, run_circuit
 from laminar.kernels.language.tree import WHOLE, Kernel
 from laminar.kernels.operator.decide import LONG, Decider, Way, alike
 
-KINDS: Final = 256  # of calls that are remembered
+KINDS: Final = 1024  # of calls that are remembered
 
 
 @dataclass
@@ -45,6 +45,7 @@ class Split:
         self._kinds: dict[tuple[int, ...], _Kind] = {}
         self._lock = threading.Lock()
         self.awake = False  # was there a long call?
+        self.short: set[tuple[Any, ...]] = set()  # calls of a kind that is not: by instances and values
 
     @cached_property
     def _circuit(self) -> Circuit:
@@ -72,6 +73,10 @@ class Split:
         else:
             whole(way, long)
         self._took(kind, way, time.perf_counter() - began)
+        if kind.decider.short:
+            if len(self.short) >= KINDS:
+                self.short.clear()
+            self.short.add((count, *values))
 
     def long_call(self, values: Sequence[Any], count: int, ways: Sequence[Way], seconds: float) -> None:
         """A call took so long, the plain way: from now on `run` is to be asked."""
