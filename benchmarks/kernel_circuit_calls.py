@@ -58,7 +58,7 @@ void kernel(int i, int count, int n, int rounds, const double x[n], out double y
     for (int t = n / 2; t < n; t++) y[t] = heavy(x[t], rounds);
 }}
 """
-WARM = 6  # calls in which ways are measured
+WARM = 8  # calls in which ways are measured
 
 
 def in_turns(ask: Callable[[], torch.Tensor], rounds: int) -> dict[int, tuple[list[float], list[float]]]:

@@ -18,6 +18,7 @@ import tempfile
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -94,6 +95,7 @@ class AsCircuit:
     def __init__(self, kernel: Any) -> None:
         from laminar.kernels.circuit.build import build
 
+        shuffle()
         self.kernel, self._circuit = kernel, build(kernel, 0.0)
 
     def run(self, arrays: list[Any], values: list[Any], count: int, threads: int) -> None:
@@ -117,6 +119,7 @@ class AsOperator:
         from laminar.kernels.circuit.run import run_circuit
         from laminar.kernels.operator import engine, split
 
+        shuffle()
         torch.set_num_threads(2)
         engine.SHORT, engine.LONG = -1.0, 0.0  # type: ignore[misc]
         split.Decider, split.build = AlwaysCircuit, partial(build, long=0.0)  # type: ignore[misc, assignment]
@@ -132,6 +135,21 @@ class AsOperator:
         if isinstance(self._engine._split, Split):
             self._engine._split.long_call(values, count, self._engine._ways(count), 1.0)  # it wakes up
         self._engine.run(tensors, self._engine.slots(values), values, count)
+
+
+def shuffle() -> None:
+    """Circuits take any of the tasks that are ready: one that should wait for another and does not comes before it, sooner or later."""
+    from laminar.kernels.circuit import run, schedule
+
+    drawn = Random(0)
+
+    class Shuffled(schedule.Schedule):
+        def take(self) -> Any:
+            self._go_on()
+            self.queue.rotate(drawn.randrange(len(self.queue)) if self.queue else 0)
+            return super().take()
+
+    run.Schedule = Shuffled
 
 
 class AlwaysCircuit:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
 from laminar.kernels.arguments import DTYPES, shape_of
+from laminar.kernels.circuit import run
 from laminar.kernels.circuit.apart import Pairs
 from laminar.kernels.circuit.build import Circuit, Series, build
 from laminar.kernels.circuit.estimate import Rounds
 from laminar.kernels.circuit.native_call import call
 from laminar.kernels.circuit.report import report
 from laminar.kernels.circuit.run import run_circuit
+from laminar.kernels.circuit.schedule import Schedule, Task
 from laminar.kernels.emulate.run import emulate
 from laminar.kernels.language.kernel import read_kernel
 from laminar.kernels.language.tree import Kernel
@@ -98,12 +101,29 @@ def arrays_of(kernel: Kernel, values: Mapping[str, int], count: int = 1) -> dict
     return made
 
 
+class Shuffled(Schedule):
+    """Takes any of the tasks that are ready: a task that should wait for another one and does not comes before it sooner or later."""
+
+    drawn = Random(0)
+
+    def take(self) -> Task | None:
+        self._go_on()
+        self.queue.rotate(self.drawn.randrange(len(self.queue)) if self.queue else 0)
+        return super().take()
+
+
+@pytest.fixture(autouse=True)
+def shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
+    Shuffled.drawn = Random(1)
+    monkeypatch.setattr(run, "Schedule", Shuffled)
+
+
 def compare(text: str, values: Mapping[str, int], count: int = 1) -> Circuit:
     """Split as far as it goes, and as a run would be."""
     kernel = read_kernel(text)
     wanted = emulate(kernel, arrays_of(kernel, values, count), values, count).outputs
     circuit = build(kernel, 0.0)
-    for threads, grain in ((1, 0.0), (2, 0.0), (5, 0.0), (2, 600e-6)):
+    for threads, grain in ((1, 0.0), (1, 0.0), (1, 0.0), (2, 0.0), (5, 0.0), (2, 600e-6)):
         arrays = arrays_of(kernel, values, count)
         run_circuit(circuit, call, arrays, values, count, threads=threads, grain=grain)
         for name, array in wanted.items():

@@ -75,3 +75,15 @@ def test_calls_look_alike_within_a_magnitude_of_their_whole_numbers() -> None:
     assert alike(1, (10,), 2) != alike(1, (1_000_000,), 2)
     assert alike(1, (10,), 2) != alike(2, (10,), 2) != alike(2, (10,), 1)
     assert alike(1, (-10,), 2) != alike(1, (10,), 2)
+
+
+def test_short_is_said_of_calls_that_are_not_worth_looking_at() -> None:
+    decider = Decider(WAYS)
+    assert not decider.short
+    ran(decider, dict.fromkeys(WAYS, 0.0005), 3)
+    assert decider.short
+    decider.took("lanes", 0.020)
+    assert not decider.short, "one more, and all is measured again"
+    longer = Decider(WAYS)
+    ran(longer, dict.fromkeys(WAYS, 0.020), 20)
+    assert longer.decided and not longer.short

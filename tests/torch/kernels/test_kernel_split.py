@@ -146,3 +146,20 @@ def test_longest_common_subsequences_by_blocks(tried: list[int], n: int) -> None
     for _ in range(5):
         assert torch.equal(kernel(x, y), wanted)
     assert len(tried) >= 2
+
+
+def test_short_calls_of_a_kernel_that_has_long_ones_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = laminar.kernel("both.c", source=ROUNDS)
+    x = torch.linspace(-1, 1, 8)
+    kernel(x, rounds=5)
+    direct = kernel.routine.engine
+    assert isinstance(direct, engine.Direct) and direct._split is not None
+    direct._split.awake = True
+    for _ in range(3):
+        kernel(x, rounds=5)
+    asked: list[int] = []
+    monkeypatch.setattr(split.Split, "run", lambda *_: asked.append(1))
+    kernel(x, rounds=5)
+    assert not asked
+    kernel(x, rounds=50_000)
+    assert asked, "another kind of call"

@@ -56,6 +56,10 @@ class Report:
             ends[one.number] = alone.get((one.number,), one.cost) + max(before, default=0.0)
         return max(ends.values(), default=0.0)
 
+    @property
+    def by_values(self) -> bool:
+        return any(one.verdict == "run-time" for one in self.rounds)
+
     def to_json(self) -> dict[str, object]:
         return {
             "functions": [_function(one) for one in self.circuit.functions],
@@ -79,7 +83,8 @@ class Report:
         yield f"{count} function{'s' * (count != 1)}, {apart}"
         if self.span:
             at_once = self.work / self.span
-            yield f"work {cost_text(self.work)} an instance, longest way {cost_text(self.span)}: at most {at_once:.1f} at once"
+            told = ", and more where values tell that rounds leave each other alone" if self.by_values else ""
+            yield f"work {cost_text(self.work)} an instance, longest way {cost_text(self.span)}: at most {at_once:.1f} at once{told}"
         loops = {one.number for step in self.circuit.steps if isinstance(step, Cycle) for one in (step.condition,)}
         for one in self.circuit.functions:
             takes, gives = names(one.takes.values(), one.reads), names(one.gives.values(), one.writes)

@@ -52,6 +52,11 @@ class Decider:
         """Did every call so far take long?"""
         return min(self.times.values(), default=0.0) >= self._long
 
+    @property
+    def short(self) -> bool:
+        """Is it decided that these calls are not worth looking at?"""
+        return self.decided and self.way == self._ways[0] and self._measured < self._long and not self._away
+
     def took(self, way: Way, seconds: float) -> None:
         """A call ran this way."""
         if self.decided:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from time import perf_counter
 from typing import Any, Final, Protocol, final
 
 import torch
@@ -43,6 +43,7 @@ MANY: Final = 16384
 """Instances from which other threads are asked."""
 SHORT: Final = LONG / 4
 """Seconds, by the count of operators, up to which no call is measured."""
+FEW_CALLS: Final = 8
 _SLOT: Final[dict[Type, str]] = {"bool": "q", "int": "q", "long": "q", "float": "f4x", "double": "d"}
 DTYPES: Final[dict[Type, torch.dtype]] = {
     "bool": torch.bool,
@@ -99,6 +100,7 @@ class Direct:
         self._split = None if summed else Split(kernel, file)
         self._cost = 0.0 if summed else cost(kernel.body) * 1e-9
         self._may_be_long = not summed and _unbounded(kernel)
+        self._watched = 0  # calls that are looked at after a long one
 
     @cached_property
     def _scalar(self) -> _Way:
@@ -127,21 +129,29 @@ class Direct:
                 self._call(self._several, tensors, slots, count)
             return
         if self._split is not None and (self._may_be_long or self._cost * count > SHORT):
-            self._measured(self._split, tensors, slots, values, count)
+            if self._split.awake and (count, *values) not in self._split.short:
+                by = partial(self._by, tensors, slots, count)
+                self._split.run(lambda: arrays_of(tensors, self._flat), values, count, by, self._ways(count))
+                return
+            way = self._scalar if count == 1 else self._several
+            began = perf_counter()
+            self._call(way, tensors, slots, count)
+            seconds = perf_counter() - began
+            if seconds >= LONG or self._watched:
+                self._look(self._split, seconds, values, count)
             return
         self._call(self._scalar if count == 1 else self._several, tensors, slots, count)
 
-    def _measured(self, split: Split, tensors: Sequence[Tensor], slots: bytes, values: Sequence[Any], count: int) -> None:
-        if not split.asleep:
-            by = partial(self._by, tensors, slots, count)
-            split.run(lambda: arrays_of(tensors, self._flat), values, count, by, self._ways(count))
-            return
-        way = self._scalar if count == 1 else self._several
-        began = time.perf_counter()
-        self._call(way, tensors, slots, count)
-        seconds = time.perf_counter() - began
-        if seconds >= LONG:
+    def _look(self, split: Split, seconds: float, values: Sequence[Any], count: int) -> None:
+        """A second long call within a few is no accident: one may have waited for a core."""
+        if seconds < LONG:
+            self._watched -= 1
+        elif split.awake:
+            split.short.discard((count, *values))
+        elif self._watched:
             split.long_call(values, count, self._ways(count), seconds)
+        else:
+            self._watched = FEW_CALLS
 
     def _ways(self, count: int) -> tuple[Way, ...]:
         """The plain one first."""

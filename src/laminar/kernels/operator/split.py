@@ -24,7 +24,7 @@ from laminar.kernels.circuit.run import known_values, run_circuit
 from laminar.kernels.language.tree import WHOLE, Kernel
 from laminar.kernels.operator.decide import LONG, Decider, Way, alike
 
-KINDS: Final = 256  # of calls that are remembered
+KINDS: Final = 1024  # of calls that are remembered
 
 
 @dataclass
@@ -45,6 +45,8 @@ class Split:
         self._kinds: dict[tuple[int, ...], _Kind] = {}
         self._lock = threading.Lock()
         self.account = Account()  # of the guesses of all calls that ran as a circuit
+        self.awake = False  # was there a long call?
+        self.short: set[tuple[Any, ...]] = set()  # calls of a kind that is not: by instances and values
 
     @cached_property
     def _circuit(self) -> Circuit:
@@ -53,11 +55,6 @@ class Split:
     @cached_property
     def _pairs(self) -> Pairs:
         return Pairs(self._circuit)
-
-    @property
-    def asleep(self) -> bool:
-        """Was there no long call yet?"""
-        return not self._kinds
 
     def run(
         self,
@@ -77,9 +74,14 @@ class Split:
         else:
             whole(way, long)
         self._took(kind, way, time.perf_counter() - began)
+        if kind.decider.short:
+            if len(self.short) >= KINDS:
+                self.short.clear()
+            self.short.add((count, *values))
 
     def long_call(self, values: Sequence[Any], count: int, ways: Sequence[Way], seconds: float) -> None:
-        """A call took so long, the plain way."""
+        """A call took so long, the plain way: from now on `run` is to be asked."""
+        self.awake = True
         kind = self._kind(values, count, ways)
         self._took(kind, ways[0], seconds)
 
@@ -92,11 +94,10 @@ class Split:
         key = alike(count, [int(values[place]) for place in self._whole], threads)
         found = self._kinds.get(key)
         if found is None:
-            with self._lock:
-                if len(self._kinds) >= KINDS:
-                    self._kinds.clear()
-                more: Sequence[Way] = ("circuit",) if threads > 1 and self._may_pay(values, count) else ()
-                found = self._kinds[key] = _Kind(Decider((*ways, *more), LONG))
+            more: Sequence[Way] = ("circuit",) if threads > 1 and self._may_pay(values, count) else ()
+            if len(self._kinds) >= KINDS:
+                self._kinds.clear()
+            found = self._kinds.setdefault(key, _Kind(Decider((*ways, *more), LONG)))
         return found
 
     def _may_pay(self, values: Sequence[Any], count: int) -> bool:
