@@ -18,6 +18,7 @@ from laminar.core.nearest import did_you_mean
 from laminar.experiments.axes import path_of, plain_name, put, told
 from laminar.experiments.record import Axis, Description, Published, Variant
 from laminar.experiments.spec import AxisSpec, Budget, Sweep, checked
+from laminar.experiments.whole_batches import without_twins
 from laminar.stack.key import code_of, inputs_of
 from laminar.stack.parents import resolve
 from laminar.stack.plan import fingerprint_folder
@@ -169,7 +170,8 @@ def describe(
         created=now,
         notes=tuple(notes),
     )
-    return msgspec.structs.replace(described, inputs=inputs_of_variants(described, sweep, file, store))
+    stacks = {variant.id: apply(file, described, variant, 0, sweep.set) for variant in variants}
+    return without_twins(msgspec.structs.replace(described, inputs=inputs_of_variants(described, stacks, store)), stacks, store)
 
 
 def _benchmark(sweep: Sweep, axes: Iterable[Axis], variants: list[Variant]) -> str:
@@ -255,18 +257,17 @@ def _stride(description: Description) -> int:
     return max(numbers) - min(numbers) + 1 if numbers else 1
 
 
-def inputs_of_variants(description: Description, sweep: Sweep, file: StackFile, store: Store) -> dict[str, str]:
-    """All that determines what each variant learns, whether it is built already or not. Every mistake of a variant is seen here."""
+def inputs_of_variants(description: Description, stacks: Mapping[str, StackFile], store: Store) -> dict[str, str]:
+    """By id: all that determines what each variant learns, whether it is built already or not. Every mistake of a variant is seen here."""
     folder, code = fingerprint_folder(store), functools.cache(code_of)  # sources are read once for all
     found = {}
-    for variant in description.variants:
-        stack = apply(file, description, variant, 0, sweep.set)
+    for id, stack in stacks.items():
         below = []
         for layer in bottom_up(stack, [description.layer]):
             parent = parent_of(stack.spec, layer)
             outside = parent is not None and all(other.name != parent for other in stack.spec.layer)
             below.append(inputs_of(stack, layer, resolve(stack, store, layer, parent) if outside else None, folder, code=code))
-        found[variant.id] = digest.of_json(below)
+        found[id] = digest.of_json(below)
     return found
 
 
@@ -286,7 +287,7 @@ def quicker(sweep: Sweep, file: StackFile, *, fill: bool = False) -> tuple[Sweep
             notes.append(f"data.{name} is limited to {QUICK_SAMPLES:,} training samples")
     repeats = QUICK_REPEATS if fill else min(sweep.repeats, QUICK_REPEATS)
     if fill:
-        notes.append(f"as many repeats as fit into {QUICK_SECONDS:.0f} seconds, and no warm-up")
+        notes.append(f"as many repeats as fit into {QUICK_SECONDS:.0f} seconds, after one warm-up")
     else:
         fewer = f"{many(repeats, 'repeat')} instead of {sweep.repeats}, " if repeats < sweep.repeats else ""
         notes.append(f"{fewer}no warm-up, and {QUICK_SECONDS:.0f} seconds at most")
@@ -295,7 +296,7 @@ def quicker(sweep: Sweep, file: StackFile, *, fill: bool = False) -> tuple[Sweep
         sweep,
         name=sweep.name.removesuffix(QUICK) + QUICK,
         repeats=repeats,
-        warm_up=0,
+        warm_up=1 if fill and sweep.is_timed else 0,
         even_if_busy=True,
         budget=Budget(hours=hours, trials=sweep.budget.trials),
     )

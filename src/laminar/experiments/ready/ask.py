@@ -48,6 +48,7 @@ def answers(
     name: str, ask: Ask, project: Project, limits: Limits | None = None, emit: Emit = nowhere, clock: Clock = SYSTEM
 ) -> Iterator[Answer]:
     """One for each part of the experiment, as it ends. Mistakes are told before anything is trained."""
+    begun = clock.monotonic() if ask.quick else None  # a minute is promised, and looking at the data is a part of it
     limits = limits or Limits()
     at_hand = uses_stack_at_hand(name, project, ask)
     if ask.layer is not None and not at_hand:
@@ -64,9 +65,9 @@ def answers(
     for ready in parts(name, ask):
         one = ask if ask.name is None else msgspec.structs.replace(ask, name=ask.name + ready.name.removeprefix(name))
         if name == "layers":
-            yield _layers(ready, one, limits, store, emit, facts, clock)
+            yield _layers(ready, one, limits, store, emit, facts, clock, begun)
         else:
-            yield _sweep(name, ready, one, limits, project.need_file() if at_hand else _own(ready.stack, store), store, emit, clock)
+            yield _sweep(name, ready, one, limits, project.need_file() if at_hand else _own(ready.stack, store), store, emit, clock, begun)
 
 
 def _own(text: str, store: Store) -> StackFile:
@@ -87,7 +88,9 @@ def _training_samples(file: StackFile, name: str | None, store: Store) -> int:
     return training_samples(spec, fingerprint(spec, file.root, cache), file.root, cache)
 
 
-def _layers(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock) -> Answer:
+def _layers(
+    ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock, begun: float | None
+) -> Answer:
     from laminar.experiments.ready import layers_run
     from laminar.experiments.ready.layers import LAYERED, stack_text
 
@@ -95,11 +98,13 @@ def _layers(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, fa
     usual = 4 if limits.on not in (None, "local") else 1 if ask.quick else min(4, ask.cores)
     place = layers_run.Place(on=limits.on or "local", workers=limits.workers or usual)
     described = layers_run.describe(ready, ask, place, facts, clock.now())
-    trials = layers_run.run(described, ask, place, Budget(hours=limits.hours, trials=limits.trials), store, emit)
+    trials = layers_run.run(described, ask, place, Budget(hours=limits.hours, trials=limits.trials), store, emit, begun)
     return Answer(ready=ready, description=described, trials=trials)
 
 
-def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, store: Store, emit: Emit, clock: Clock) -> Answer:
+def _sweep(
+    name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, store: Store, emit: Emit, clock: Clock, begun: float | None
+) -> Answer:
     fill = ready.fills(ask)
     prepared = prepare(_limited(ready.sweep(ask), limits), file, store, quick=ask.quick, fill=fill, clock=clock)
     described = msgspec.structs.replace(
@@ -114,7 +119,7 @@ def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, s
         from laminar.experiments.ready.grid_run import GridTrainer
 
         more["trainer"] = functools.partial(GridTrainer, shared=ask.quick)
-    trials = run(described, prepared.sweep, prepared.file, store, emit, clock=clock, fill=fill, **more)
+    trials = run(described, prepared.sweep, prepared.file, store, emit, clock=clock, fill=fill, begun=begun, **more)
     return Answer(ready=ready, description=described, trials=trials)
 
 
