@@ -27,7 +27,7 @@ from laminar.experiments.spec import Sweep, VariantSpec
 from laminar.stack.read import parse
 from laminar.store.store import Store
 
-LOWEST: Final = {"adam": 0.002, "lamb": 0.003, "sgd": 0.05, "lars": 1.0, "adagrad": 0.01}
+LOWEST: Final = {"adam": 0.002, "lamb": 0.003, "sgd": 0.05, "lars": 1.0, "adamw": 0.002}
 RATES: Final = 5
 HELD_OUT: Final = 10_000
 
