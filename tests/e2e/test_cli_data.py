@@ -67,7 +67,7 @@ def test_show_counts_and_draws(cells: Session) -> None:
     code, printed = cells.run("laminar data show cells")
     assert code == 0
     assert "8 source images" in printed
-    assert f"{3 * 4 * 72:,} fragments each" in printed
+    assert f"{3 * 4 * 72:,} fragments each (4 x 3 = 12 places at each of 72 angles)" in printed
     assert "a sample of 80 for training" in printed
     with Image.open(cells.folder / "cells-sheet.png") as sheet:
         assert sheet.format == "PNG"

@@ -96,6 +96,7 @@ COMMANDS = {
     "data serve": [],  # runs until it is ended: tests/multi/data looks at what it prints
     "data pull": ["data pull sheets"],
     "kernel check": ["kernel check leaky.c"],
+    "kernel show": ["kernel show leaky.c"],
     "kernel run": ["kernel run leaky.c --param x=ones:4 --param slope=0.1"],
     "kernel graph": ["kernel graph leaky.c"],
     "kernel bench": ["kernel bench leaky.c --instances 100 --rounds 1"],

@@ -170,7 +170,8 @@ def test_every_event_is_described() -> None:
     """Those that the source emits, found by the literal they are written with."""
     source = "\n".join(path.read_text() for path in (REPOSITORY / "src").rglob("*.py"))
     emitted = set(re.findall(r'"event": "([a-z-]+)"', source)) | set(re.findall(r'\.tell\(\s*"([a-z-]+)"', source))
-    assert {"start", "step", "epoch", "end", "layer"} <= emitted
+    emitted |= set(re.findall(r'tag_field="event", tag="([a-z-]+)"', source))
+    assert {"start", "step", "epoch", "saved", "end", "layer"} <= emitted
     assert emitted == set(fields_of_events())
 
 

@@ -75,6 +75,7 @@ def _show(data: str, found: Overview) -> None:
         if found.fragments_per_image is not None:
             least, most = found.fragments_per_image
             each = f", {many(least, 'fragment')} each" if least == most else f", {least:,} to {most:,} fragments each"
+            each += f" ({found.counting})" if found.counting else ""
         say(f"{many(found.images, 'source image')}, {size(found.image_bytes)}{each}")
     if found.sample is not None:
         say(f"a build takes a sample of {found.sample['train']:,} for training and {found.sample['test']:,} for testing")

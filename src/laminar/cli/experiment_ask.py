@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,11 +19,15 @@ from laminar.experiments.ready.form import Ask
 from laminar.experiments.results import Summary
 from laminar.experiments.run import all_failed
 from laminar.experiments.statistics import summary
-from laminar.stack.project import open_project
+from laminar.stack.project import Project, open_project
 
 
-def ask(verb: str, /, *, quiet: bool, json: bool, **given: Any) -> None:
+def ask(verb: str, /, *, quiet: bool, json: bool, report: Path | None = None, **given: Any) -> None:
     """`given`: the options of this verb by name."""
+    if report is not None:
+        from laminar.experiments.report import check_page
+
+        check_page(report)  # not after hours of trials
     limits = Limits(**{field: given.pop(field, None) for field in Limits.__struct_fields__})
     asked = Ask(**given)
     if asked.target is not None and not 0 < asked.target < 1:
@@ -44,6 +49,8 @@ def ask(verb: str, /, *, quiet: bool, json: bool, **given: Any) -> None:
     except KeyboardInterrupt:
         remark("interrupted: every trial that has ended is kept; the same command goes on")
         raise typer.Exit(130) from None
+    if report is not None:
+        _write_pages(report, [one.description.name for one, _ in found], project)
     if json:
         print_json({"experiments": [msgspec.to_builtins(shown) for _, shown in found]})
     else:
@@ -57,3 +64,13 @@ def ask(verb: str, /, *, quiet: bool, json: bool, **given: Any) -> None:
             raise LaminarError(error.code, error.message, hint=error.hint + others)
         if shown.failures:
             remark(f"warning: {many(len(shown.failures), 'trial')} failed; laminar experiment show {shown.name} lists them")
+
+
+def _write_pages(page: Path, names: list[str], project: Project) -> None:
+    """One for each part of the experiment; of several the names are added to the file's."""
+    from laminar.experiments.report import write_report
+
+    for name in names:
+        own = page if len(names) == 1 else page.with_name(f"{page.stem}-{name}{page.suffix}")
+        for path in write_report(project.look_at_store(), name, html=own).files:
+            remark(f"wrote {path}")

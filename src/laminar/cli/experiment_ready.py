@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import shlex
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -24,17 +25,32 @@ OPTIONS: Final[dict[str, Any]] = {
     "data": Annotated[
         str | None, typer.Option("--data", metavar="NAME", help="Data set of the built-in stack, which is then taken whatever is at hand.")
     ],
+    "checkpoint_steps": Annotated[
+        int | None, typer.Option("--checkpoint-steps", min=1, metavar="N", help="Of the slow store: a checkpoint after every N steps.")
+    ],
+    "write_seconds": Annotated[
+        float | None,
+        typer.Option("--write-seconds", min=0, metavar="S", help="Of the slow store: seconds that one takes to write."),
+    ],
+    "single": Annotated[
+        str | None,
+        typer.Option("--single", metavar="WHERE", help="Where the single node is: local, ray, spark://HOST:7077, …"),
+    ],
+    "cluster": Annotated[str | None, typer.Option("--cluster", metavar="WHERE", help="Where master and workers are; servers stay here.")],
     "workers": Annotated[int | None, typer.Option("--workers", min=1, metavar="N", help="Processes that share the training.")],
     "on": Annotated[str | None, typer.Option("--on", metavar="WHERE", help="Where workers run: local, ray, spark, spark://HOST:7077, …")],
     "name": Annotated[str | None, typer.Option("--name", metavar="NAME", help="What the experiment is called; else as the verb is.")],
     "hours": Hours,
     "trials": Trials,
     "even_if_busy": EvenIfBusy,
+    "report": Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write a page with tables and pictures to this file, as report --html.")
+    ],
     "quiet": Quiet,
     "json": Json,
 }
-ALWAYS: Final = ("quick", "repeats", "name", "quiet", "json")
-PASSING: Final = ("hours", "trials", "quiet", "json")
+ALWAYS: Final = ("quick", "repeats", "name", "report", "quiet", "json")
+PASSING: Final = ("hours", "trials", "report", "quiet", "json")
 SWITCHES: Final = ("quick", "even_if_busy", "quiet", "json")
 
 

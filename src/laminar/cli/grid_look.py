@@ -50,3 +50,11 @@ def ago(then: float | None) -> str:
         if past >= 2 * size:
             return f"{past / size:.0f} {unit}"
     return f"{past:.0f} s"
+
+
+PARTS = ("computing", "transfer", "waiting", "paused", "wasted")  # of nodes' time, as columns
+
+
+def parts(utilization: dict[str, float]) -> list[str]:
+    """In per cent; nothing where nothing was reported."""
+    return [f"{utilization[part]:.0%}" if utilization["seconds"] else "-" for part in PARTS]

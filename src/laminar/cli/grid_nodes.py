@@ -1,9 +1,9 @@
-"""The machines of the grid: how fast they are, how far they are trusted, what they have done."""
+"""The machines of the grid: how fast they are, how far they are trusted, what they have done, and where their time went."""
 
 from __future__ import annotations
 
-from laminar.cli.grid_look import On, ago, ask
-from laminar.cli.output import Json, number, print_json, say, size, table
+from laminar.cli.grid_look import PARTS, On, ago, ask, parts
+from laminar.cli.output import Json, number, print_json, say, seconds, size, table
 
 
 def run(on: On = None, json: Json = False) -> None:
@@ -38,3 +38,10 @@ def run(on: On = None, json: Json = False) -> None:
         ],
         right=right,
     )
+    if any(one["utilization"]["seconds"] for one in told):
+        table(
+            "where their time went, as they say",
+            ["no", "name", "time", *PARTS],
+            [[str(one["number"]), one["name"], seconds(one["utilization"]["seconds"]), *parts(one["utilization"])] for one in told],
+            right=["time", *PARTS],
+        )

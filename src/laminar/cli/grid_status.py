@@ -1,8 +1,8 @@
-"""The grid in figures: nodes, runs, answers, bytes, what trust costs, and what was refused."""
+"""The grid in figures: nodes, runs, answers, bytes, what trust costs, where the time of nodes went, and what was refused."""
 
 from __future__ import annotations
 
-from laminar.cli.grid_look import On, ask
+from laminar.cli.grid_look import PARTS, On, ask, parts
 from laminar.cli.output import Json, number, print_json, say, size, table
 
 
@@ -37,6 +37,10 @@ def run(on: On = None, json: Json = False) -> None:
         right=["version", "answers", "up", "twice", "refused", "late", "lost"],
     )
     for one in told["runs"]:
+        spent = one["utilization"]
+        if spent["seconds"]:
+            shares = ", ".join(f"{part} {share}" for part, share in zip(PARTS, parts(spent), strict=True))
+            say(f"{one['name']}: time of nodes, mean of {spent['nodes']:.0f}, as they say: {shares}")
         if one["refused"]:
             say(f"{one['name']}: refused " + ", ".join(f"{what} {count}" for what, count in sorted(one["refused"].items())))
 

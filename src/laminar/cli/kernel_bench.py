@@ -60,8 +60,7 @@ def run(
     columns = ["way", "median ms", "best ms", "ns/instance", "of the first"]
     table(f"{count:,} instances", columns, rows, right=columns[1:])
     if split.account is not None and split.account.started:
-        one = split.account
-        say(f"guesses of the last circuit: {one.started} started, {one.committed} taken, {one.thrown_away} thrown away")
+        say(f"guesses of the last circuit: {split.account.text()}")
     say(f"compiled in {found['compile_ms']:.0f} ms, from the cache in {found['cached_ms']:.1f} ms; {found['plan']}")
 
 

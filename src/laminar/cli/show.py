@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from laminar.cli.output import Json, local_time, number, print_json, say, say_line, seconds, table
+from laminar.cli.strategy_options import Strategy, Workers
 from laminar.core import digest
+from laminar.core.errors import LaminarError
 from laminar.stack.project import open_project
 from laminar.stack.show import describe
 
@@ -17,13 +19,19 @@ CLASSES = 40  # that are listed
 def run(
     ref: Annotated[str, typer.Argument(help="head, digits/head, head~1, a tag or an id.")],
     split: Annotated[bool, typer.Option("--split", help="How its strategy splits the model over workers.")] = False,
+    strategy: Strategy = None,
+    workers: Workers = None,
     json: Json = False,
 ) -> None:
     if split:
         from laminar.cli.show_split import show_split
 
-        show_split(ref, as_json=json)
+        show_split(ref, strategy, workers, as_json=json)
         return
+    if strategy is not None or workers is not None:
+        raise LaminarError(
+            "L008", "--strategy and --workers say how a model would be split, so they need --split", hint=f"laminar show {ref} --split"
+        )
     project = open_project()
     store = project.open_store(create=False)
     found = describe(store, ref, project.stack)

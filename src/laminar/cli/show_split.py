@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from laminar.cli.output import print_json, say, size, table
+from laminar.cli.strategy_options import choose
 from laminar.stack.project import open_project
 
 
-def show_split(layer: str, *, as_json: bool) -> None:
+def show_split(layer: str, strategy: str | None, workers: int | None, *, as_json: bool) -> None:
     from laminar.parallel.split.describe import describe_split
 
     project = open_project()
-    found = describe_split(project.need_file(), project.open_store(), layer)
+    file = choose(project.need_file(), strategy, workers, None, None, targets=[layer])
+    found = describe_split(file, project.open_store(), layer)
     if as_json:
         print_json(found)
         return

@@ -21,7 +21,7 @@ import ast
 import contextlib
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -98,8 +98,9 @@ def _meaning(path: Path) -> str:
 class Looking:
     """What is looked at while it is entered, which may be several times. In this process, by any thread."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root.resolve()
+    def __init__(self, root: Path, tell: Callable[[str], None] | None = None) -> None:
+        """`tell` is called with each new tag, at once."""
+        self.root, self._tell = root.resolve(), tell
         self._seen: dict[str, Any] = {}  # tag -> what it was like then, of files
         self._written: set[str] = set()
         self._set: set[str] = set()  # variables
@@ -135,11 +136,26 @@ class Looking:
             states[tag] = before if kind in (ENV, LAYER) else state(tag, self.root, digest_of)
         return states
 
+    def _note(self, tag: str, before: Any) -> None:
+        if tag not in self._seen:
+            self._seen[tag] = before
+            if self._tell is not None:
+                self._tell(tag)
+
+    def seen_elsewhere(self, tags: Iterable[str]) -> None:
+        """What another process looked at for this one, such as a worker: what is there on this machine now counts."""
+        for tag in tags:
+            kind, _, rest = tag.partition(":")
+            if kind in ("env", *RESOLVERS):
+                self._note(tag, state(tag, self.root, lambda _: ""))
+            else:
+                self._note(tag, _signature(str(place(rest, self.root))) if f"{kind}:" in (FILE, SOURCE) else None)
+
     # What is heard
 
     def read(self, path: str, tag: str = FILE) -> None:
         if path not in self._written and self._counts(path):
-            self._seen.setdefault(tag + shown(path, self.root), _signature(path))
+            self._note(tag + shown(path, self.root), _signature(path))
 
     def imported(self, path: str) -> None:
         self.read(path, SOURCE)
@@ -161,16 +177,16 @@ class Looking:
 
     def listed(self, path: str) -> None:
         if self._counts(path + os.sep):
-            self._seen.setdefault(FOLDER + shown(path, self.root), None)
+            self._note(FOLDER + shown(path, self.root), None)
 
     def asked(self, path: str) -> None:
         if path not in self._written and self._counts(path) and path + os.sep not in str(self.root) + os.sep:
-            self._seen.setdefault(ASKED + shown(path, self.root), None)
+            self._note(ASKED + shown(path, self.root), None)
 
     def variable(self, name: str, value: str | None) -> None:
         if name not in self._set:
             known = "unset" if value is None else digest.of_bytes(value.encode("utf-8", "surrogateescape"))
-            self._seen.setdefault(ENV + name, known)
+            self._note(ENV + name, known)
 
     def variable_set(self, name: str) -> None:
         if ENV + name not in self._seen:
@@ -178,7 +194,7 @@ class Looking:
 
     def loaded(self, store: str, stack: str, ref: str, id: str) -> None:
         """A layer of a store, by a name that may mean another one tomorrow."""
-        self._seen.setdefault(f"{LAYER}{shown(store, self.root)}|{stack}|{ref}", id)
+        self._note(f"{LAYER}{shown(store, self.root)}|{stack}|{ref}", id)
 
     def cannot_see(self, what: str) -> None:
         self._unseen.setdefault(what)

@@ -170,7 +170,7 @@ def _state(finished: bool, live: bool, last: list[Event]) -> tuple[State, str]:
         return "live", ""
     if end.get("event") == "failed":
         return "failed", why or "the training failed"
-    if end.get("event") == "checkpoint" and why == "interrupted":
+    if end.get("event") in ("checkpoint", "saved") and why == "interrupted":
         return "interrupted", "interrupted; the next build goes on from its checkpoint"
     if end.get("event") == "end":
         return "ended", "trained to its end, but the layer was not kept; the next build goes on from there"

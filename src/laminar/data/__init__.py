@@ -8,7 +8,8 @@ augment_affine.py, augment_fit.py (whether that fits the data) and order.py, sam
 Images: index.py (an index names every image of a set) with make_index.py, pictures.py (what is known of each, and where it lies),
 fragments/ (squares cut from images, virtual, and local samples of them) with local_sample.py, mirrors/ (fetching images from several
 servers), serve/ (being one), overview.py and contact_sheet.py (what `laminar data show` shows).
-Under the sources: formats/ (how bytes are read: idx, npz, images, …), drawing/ (the glyphs we draw), download.py and unpack.py,
+Under the sources: formats/ (how bytes are read: idx, npz, images, …), pixels.py (rows of tables as images), drawing/ (the glyphs we draw),
+download.py and unpack.py.
 
 Not here: tensors (model, train), how anything is kept (store). No torch, and no numpy until data is really opened.
 """

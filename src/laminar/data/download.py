@@ -1,4 +1,7 @@
-"""Downloads: a file with a known sha256 from the first of several homes that gives it, going on where the last try broke off."""
+"""Downloads: a file with a known sha256 from the first of several homes that gives it, going on where the last try broke off.
+
+A file whose sha256 nobody has published can be had as well: what arrives is then proved by nothing but its length.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,20 @@ from filelock import FileLock
 
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
+from laminar.data.fetch_clock import fetches
 from laminar.data.sources.protocol import Progress
 
 TIMEOUT = 15.0  # seconds without a byte
 _CHUNK = 1 << 18
 
 
+@fetches
 def fetch(
-    urls: Sequence[str], target: Path, sha256: str, progress: Progress, *, looked_in: Sequence[Path] = (), as_sent: bool = False
+    urls: Sequence[str], target: Path, sha256: str | None, progress: Progress, *, looked_in: Sequence[Path] = (), as_sent: bool = False
 ) -> None:
     """Put the file at `target`. Two processes may call this.
 
-    `sha256` is that of its content, unzipped if the name ends in .gz; or, `as_sent`, of the bytes that arrive.
+    `sha256` is that of its content, unzipped if the name ends in .gz; or, `as_sent`, of the bytes that arrive. None: it is not known.
     """
     failures: list[str] = []
     with atomic.explaining_os_errors(target):
@@ -61,8 +66,11 @@ class _Unlike(Exception):
 _NOT_HAD = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, _Unlike)
 
 
-def _download(url: str, part: Path, sha256: str, progress: Progress, *, unzip: bool) -> None:
+def _download(url: str, part: Path, sha256: str | None, progress: Progress, *, unzip: bool) -> None:
     """Fill `part` and prove it; what is there already is kept if it turns out to be the beginning of the right file."""
+    if sha256 is None:
+        part.unlink(missing_ok=True)  # whose beginning it is could not be told
+        return _receive(url, part, progress)
     resumed = part.is_file() and part.stat().st_size > 0
     if resumed:
         with contextlib.suppress(_Unlike, urllib.error.HTTPError):

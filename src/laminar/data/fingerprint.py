@@ -12,10 +12,10 @@ from laminar.data.augment_fit import refuse_unfit
 from laminar.data.classes import resolve_classes
 from laminar.data.remember import Memory
 from laminar.data.sources import source_of
-from laminar.data.spec import AugmentSpec, DataSpec, SplitSpec, checked
+from laminar.data.sources.protocol import kind_in_key
+from laminar.data.spec import AugmentSpec, DataSpec, FragmentSpec, SplitSpec, checked
 
 CUT = 1  # raised when the same fragment of the same image would have other pixels
-_ARRAYS = frozenset({"npz", "safetensors", "npy", "python"})  # the digest is that of the arrays, whatever held them
 FORMAT = 1  # raised when the same fingerprint would no longer mean the same samples
 
 
@@ -36,7 +36,7 @@ def fingerprint(spec: DataSpec, root: Path, cache: Path, *, clock: Clock = SYSTE
     augment = None if spec.augment is None or spec.augment.changes_nothing else _augment(spec.augment)
     return {
         "format": FORMAT,
-        "source": "arrays" if source.kind in _ARRAYS else source.kind,
+        "source": kind_in_key(source),
         "content": contents.digest,
         "settings": contents.settings,
         "classes": names,
@@ -49,12 +49,13 @@ def fingerprint(spec: DataSpec, root: Path, cache: Path, *, clock: Clock = SYSTE
 
 def forget(spec: DataSpec, root: Path, cache: Path) -> None:
     """What is remembered of data that only a call can tell is found out anew: files by their own signatures need no such thing."""
-    if spec.source.startswith("python:"):
-        from laminar.data.sources.python import PythonSource
+    for text in spec.sources:
+        if text.startswith("python:"):
+            from laminar.data.sources.python import PythonSource
 
-        source = source_of(checked(spec), root)
-        assert isinstance(source, PythonSource)
-        source.forget(Memory(cache))
+            source = source_of(checked(msgspec.structs.replace(spec, source=text)), root)
+            assert isinstance(source, PythonSource)
+            source.forget(Memory(cache))
 
 
 def _later(spec: DataSpec) -> dict[str, Any]:
@@ -62,6 +63,8 @@ def _later(spec: DataSpec) -> dict[str, Any]:
     said: dict[str, Any] = {}
     if spec.fragment is not None:
         said["fragment"] = msgspec.to_builtins(spec.fragment) | {"overlap": float(spec.fragment.overlap), "cut": CUT}
+        if spec.fragment.last == FragmentSpec(size=spec.fragment.size).last:
+            del said["fragment"]["last"]
     if spec.sample is not None:
         said["sample"] = msgspec.to_builtins(spec.sample)
     return said

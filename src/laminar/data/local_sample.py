@@ -12,7 +12,7 @@ import numpy as np
 from laminar.core.errors import LaminarError
 from laminar.data.fragments.virtual import VirtualFragments
 from laminar.data.index import Picture
-from laminar.data.pictures import OnMirrors, PictureSource
+from laminar.data.pictures import PictureSource
 from laminar.data.remember import Memory
 from laminar.data.sources import source_of
 from laminar.data.sources.protocol import Progress, silent
@@ -50,7 +50,7 @@ def with_sample(
     elif given:
         raise LaminarError(
             "L109",
-            f"{spec.source}: the data set has no sample, so there is no {next(iter(given))} to change",
+            f"{spec.where}: the data set has no sample, so there is no {next(iter(given))} to change",
             hint="add sample = { per_class = 400 } to the [data] section, or --per-class 400",
         )
     return msgspec.structs.replace(spec, sample=sample, skip_bad=skip_bad or spec.skip_bad)
@@ -61,7 +61,7 @@ def local_sample(spec: DataSpec, root: Path, *, cache: Path | None = None, progr
     if spec.sample is None:
         raise LaminarError(
             "L109",
-            f"{spec.source}: the data set has no sample",
+            f"{spec.where}: the data set has no sample",
             hint="add sample = { per_class = 400 } to the [data] section, or --per-class 400",
         )
     virtual = VirtualFragments.of(spec, root, Memory(cache) if cache else None, progress)
@@ -81,7 +81,7 @@ def pull(spec: DataSpec, root: Path, *, cache: Path | None = None, progress: Pro
     spec = with_sample(checked(spec), **changes)
     source = source_of(spec, root)
     if not isinstance(source, PictureSource):
-        raise LaminarError("L109", f"{spec.source} has no image files to fetch", hint="pull is for folder and index sources")
+        raise LaminarError("L109", f"{spec.where} has no image files to fetch", hint="pull is for folder and index sources")
     memory = Memory(cache) if cache else None
     files: list[Picture]
     if spec.fragment is not None:
@@ -91,5 +91,4 @@ def pull(spec: DataSpec, root: Path, *, cache: Path | None = None, progress: Pro
     else:
         pictures = source.pictures(memory, progress)
         files, place = pictures.files, pictures.place
-    fetched = place.fetch(files, progress) if isinstance(place, OnMirrors) else None
-    return Pulled(len(files), sum(file.size for file in files), fetched)
+    return Pulled(len(files), sum(file.size for file in files), place.fetch(files, progress))

@@ -42,8 +42,8 @@ def open_data(
         return open_fragments(spec, root, how)
     source = source_of(spec, root)
     opened = source.open(how)
-    check_opened(opened, spec.source)
-    if note := note_on_bytes(opened, spec.source):
+    check_opened(opened, spec.where)
+    if note := note_on_bytes(opened, spec.where):
         how.notes.append(note)
     refuse_unfit(spec.augment, sides_of(opened.train.x.shape[1:]))
     if spec.sample is not None and opened.classes is None:
@@ -69,9 +69,9 @@ def _divide(spec: DataSpec, opened: Opened, sides: NDArray[np.bool_] | None, ope
             test_strata = kept
         if spec.classes is None and _is_vocabulary(names):
             if (used := len(np.unique(train.y))) < len(names):
-                notes.append(f"{spec.source}: {used:,} of {len(names):,} classes have samples")
+                notes.append(f"{spec.where}: {used:,} of {len(names):,} classes have samples")
         else:
-            _refuse_empty_classes(train, names, spec.source)
+            _refuse_empty_classes(train, names, spec.where)
     if test is None or test_strata is None:
         if sides is not None:
             train_index, test_index = np.flatnonzero(~sides), np.flatnonzero(sides)
@@ -79,13 +79,13 @@ def _divide(spec: DataSpec, opened: Opened, sides: NDArray[np.bool_] | None, ope
             train_index, test_index = split_indices(strata, how.test, how.seed, stratified=stratified)
         if not len(test_index):
             raise LaminarError(
-                "L103", f"{spec.source}: {many(len(train), 'sample', 'is')} too few to keep any for testing", hint="add samples"
+                "L103", f"{spec.where}: {many(len(train), 'sample', 'is')} too few to keep any for testing", hint="add samples"
             )
         train, test = train.take(train_index, room), train.take(test_index, room)
         strata, test_strata = strata[train_index], strata[test_index]
     if not len(test):
         raise LaminarError(
-            "L103", f"{spec.source}: the test set has no samples of the classes chosen", hint="add test samples, or change classes"
+            "L103", f"{spec.where}: the test set has no samples of the classes chosen", hint="add test samples, or change classes"
         )
     if spec.sample is not None and names is not None:
         share = max(1, min(round(spec.sample.per_class * len(test) / len(train)), int(np.bincount(test.y).min())))
@@ -106,7 +106,7 @@ def _source_sides(spec: DataSpec, source: Source, how: Opening) -> NDArray[np.bo
         return None
     if not isinstance(source, PictureSource):
         raise LaminarError(
-            "L109", f'split.by: "source" needs images in files, but {spec.source} has none', hint='remove by, or write by = "sample"'
+            "L109", f'split.by: "source" needs images in files, but {spec.where} has none', hint='remove by, or write by = "sample"'
         )
     pictures = source.pictures(how.memory, how.progress)
     if pictures.own_test:

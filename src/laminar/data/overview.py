@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from laminar.data.dataset import Array, Dataset
+from laminar.data.fragments.grid import way_of_counting
 from laminar.data.fragments.sample import draw
 from laminar.data.fragments.virtual import VirtualFragments
 from laminar.data.open import open_data
@@ -42,6 +43,7 @@ class Overview:
     images: int | None = None  # source images, and their bytes
     image_bytes: int | None = None
     fragments_per_image: tuple[int, int] | None = None  # least, most
+    counting: str | None = None  # how that number comes about, where all images are of one size
     sample: dict[str, int] | None = None  # train, test: what a build would use
     notes: list[str] = field(default_factory=list)
     shown: dict[str, list[list[Array]]] = field(default_factory=dict)  # side -> class -> samples to look at
@@ -62,6 +64,7 @@ class Overview:
             "fragments_per_image": None
             if self.fragments_per_image is None
             else {"least": self.fragments_per_image[0], "most": self.fragments_per_image[1]},
+            "counting": self.counting,
             "sample": self.sample,
             "shape": list(self.shape),
             "dtype": self.dtype,
@@ -81,7 +84,7 @@ def overview(spec: DataSpec, root: Path, *, cache: Path | None = None, progress:
     source = source_of(spec, root)
     files = source.pictures(memory).files if isinstance(source, PictureSource) else None
     return Overview(
-        source=spec.source,
+        source=spec.where,
         classes=_class_counts(data),
         train=len(data.train),
         test=len(data.test),
@@ -117,9 +120,10 @@ def _some(data: Dataset) -> dict[str, list[list[Array]]]:
 def _of_fragments(spec: DataSpec, virtual: VirtualFragments, progress: Progress, *, look: bool) -> Overview:
     train, test = virtual.counts(test=False), virtual.counts(test=True)
     each = virtual.table.counts(np.arange(len(virtual.files)))
+    sizes = {(file.width, file.height) for file in virtual.files}
     drawn = None if spec.sample is None else [len(side) for side in virtual.draw(spec.sample)]
     return Overview(
-        source=spec.source,
+        source=spec.where,
         classes=[
             ClassCount(name, a.fragments, b.fragments, a.images, b.images) for name, a, b in zip(virtual.classes, train, test, strict=True)
         ],
@@ -131,6 +135,7 @@ def _of_fragments(spec: DataSpec, virtual: VirtualFragments, progress: Progress,
         images=len(virtual.files),
         image_bytes=sum(file.size for file in virtual.files),
         fragments_per_image=(int(each.min()), int(each.max())),
+        counting=way_of_counting(*sizes.pop(), virtual.spec) if len(sizes) == 1 else None,
         sample=None if drawn is None else {"train": drawn[0], "test": drawn[1]},
         notes=virtual.notes,
         shown=_some_fragments(spec, virtual, progress) if look else {},

@@ -31,6 +31,10 @@ class Place(Protocol):
         """Local files with the bytes of these images, fetched where they are elsewhere."""
         ...
 
+    def fetch(self, files: Sequence[Picture], progress: Progress) -> Fetched | None:
+        """Have these on this machine; None where they always are."""
+        ...
+
     def name(self, file: Picture) -> str:
         """What messages call it."""
         ...
@@ -65,6 +69,9 @@ class Here:
 
     def paths(self, files: Sequence[Picture], progress: Progress) -> list[Path]:  # noqa: ARG002 - nothing to wait for
         return [self.folder / file.path for file in files]
+
+    def fetch(self, files: Sequence[Picture], progress: Progress) -> None:
+        """Nothing to do."""
 
     def name(self, file: Picture) -> str:
         return str(self.folder / file.path)

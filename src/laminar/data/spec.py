@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -27,7 +27,8 @@ class FragmentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     size: Annotated[int, Meta(ge=2)]
     overlap: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # of neighbours, as a share of the side
     rotate: Annotated[int, Meta(ge=0, lt=360)] = 0  # degrees from one angle to the next; 0: not turned
-    edge: Literal["mirror", "black"] = "mirror"  # what a turned square shows where it leaves its image
+    edge: Literal["mirror", "black", "inside"] = "mirror"  # what a turned square shows where it leaves its image; inside: none does
+    last: Literal["move", "drop"] = "move"  # a last row or column that does not fit: moved back to the edge, or left out
 
 
 class SampleSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,12 +56,13 @@ class AugmentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    source: str
+    source: str | list[str]  # several are joined, their classes by name
     classes: list[int | str] | None = None  # by index or name; renumbered 0..k-1 in this order
     split: SplitSpec | None = None
     limit: Annotated[int, Meta(ge=1)] | None = None  # at most so many training samples; test samples in proportion
     size: Annotated[int, Meta(ge=1)] | None = None  # folder: side of the square that images are cropped and scaled to
     grey: bool = False  # folder: one channel
+    shape: list[Annotated[int, Meta(ge=1)]] | None = None  # tables: the numbers of a row are an image, (channels,) height, width
     args: dict[str, Any] = {}
     augment: AugmentSpec | None = None
     mirrors: list[str] = []  # folder, index: where the images are fetched from, all alike
@@ -71,19 +73,39 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     env: list[str] = []  # python: variables, likewise
     memory: str | Annotated[int, Meta(ge=1)] | None = None  # "2GB": what is larger is memory-mapped. Changes no result, so no key
 
+    @property
+    def sources(self) -> list[str]:
+        return [self.source] if isinstance(self.source, str) else self.source
+
+    @property
+    def where(self) -> str:
+        """What messages call the data."""
+        return " + ".join(self.sources)
+
+    @property
+    def kinds(self) -> list[str]:
+        return [source.partition(":")[0] for source in self.sources]
+
+
+TABLES: Final = ("csv", "hf", "parquet")  # kinds of source whose samples are rows of numbers
+
 
 def _refuse_conflicts(spec: DataSpec) -> None:
     """Settings that cannot stand together, told before any data is looked at."""
     found: tuple[str, str] | None = None
-    if spec.fragment is not None and spec.split is not None and spec.split.by == "sample":
+    if spec.shape is not None and len(spec.shape) not in (2, 3):
+        found = f"shape: {spec.shape}, expected height and width, or channels, height and width", "shape = [1, 28, 28]"
+    elif spec.shape is not None and (others := [kind for kind in spec.kinds if kind not in TABLES]):
+        found = f"shape: applies to rows of tables ({', '.join(TABLES)}), not to {others[0]}", "remove shape"
+    elif spec.fragment is not None and spec.split is not None and spec.split.by == "sample":
         found = 'split.by: "sample" would put fragments of one image on both sides', 'by = "source", or remove by'
     elif spec.fragment is not None and spec.size is not None:
         found = f"size: {spec.size}, but fragments have a size of their own", "remove size; fragment.size is the side"
     elif spec.limit is not None and (spec.fragment is not None or spec.sample is not None):
         found = f"limit: {spec.limit}, but what is taken of fragments and samples is said by sample", "remove limit; use sample.per_class"
-    elif (spec.reads or spec.env) and not spec.source.startswith("python:"):
+    elif (spec.reads or spec.env) and "python" not in spec.kinds:
         field = "reads" if spec.reads else "env"
-        found = f"{field}: declares what a function reads, but {spec.source} is no function", f"remove {field}"
+        found = f"{field}: declares what a function reads, but {spec.where} is no function", f"remove {field}"
     elif spec.sample is not None and spec.sample.sources is not None and spec.fragment is None:
         found = "sample.sources: applies to fragments of images", "remove sources, or add fragment"
     if found is not None:

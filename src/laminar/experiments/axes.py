@@ -3,6 +3,7 @@
     workers, strategy, compress      how many share the training, and how
     neurons, depth                   width of every hidden module, and how many there are (`args.hidden`)
     samples                          training samples (`limit` of the layer's data)
+    on                               where workers run (local, ray, spark://…): nothing of the stack
     batch, epochs, lr, threads, …    whatever may be written under `train`
     hidden, channels, dropout, …     whatever is written under `args` of the layer, or of a module it replaces
     layer.base.train.epochs          a path in laminar.toml; a path that begins with train, args or replace is of the layer that varies
@@ -35,7 +36,8 @@ WORDS: Final = {  # how a value is told: by its unit after it, or its name befor
     "epochs": ("{} epoch", "{} epochs"),
     "samples": ("{} sample", "{} samples"),
 }
-SPECIAL: Final = ("workers", "strategy", "compress", "neurons", "depth", "samples")
+PLACE: Final = "on"
+SPECIAL: Final = ("workers", "strategy", "compress", "neurons", "depth", "samples", PLACE)
 _ORDER: Final = ("strategy", "compress", "depth", "neurons")  # these first: the others change what they have set
 Table = dict[str, Any]
 
@@ -48,6 +50,8 @@ def path_of(name: str, file: StackFile, layer: str) -> str:
     """Where in the stack an axis of this name is. L017, with the nearest name, when it is nowhere."""
     name = plain_name(name)
     at = f"layer.{layer}"
+    if name == PLACE:
+        return PLACE
     if name in ("workers", "compress"):
         return f"{at}.train.strategy.{name}"
     if name in ("neurons", "depth"):
@@ -124,7 +128,8 @@ def _unknown(name: str, file: StackFile, layer: str) -> LaminarError:
 def put(raw: Table, layer: str, settings: Mapping[str, Any], paths: Mapping[str, str]) -> Table:
     """The tables of a stack with these settings (axis name: value) at their paths; `raw` stays as it is."""
     raw = copy.deepcopy(raw)
-    names = sorted(settings, key=lambda name: _ORDER.index(plain) if (plain := plain_name(name)) in _ORDER else len(_ORDER))
+    names = [name for name in settings if name != PLACE]
+    names.sort(key=lambda name: _ORDER.index(plain) if (plain := plain_name(name)) in _ORDER else len(_ORDER))
     for name in names:
         setter = _SETTERS.get(plain_name(name))
         if setter is not None:

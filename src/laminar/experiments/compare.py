@@ -11,6 +11,7 @@ from laminar.core.errors import LaminarError
 from laminar.experiments.measures import MEASURES
 from laminar.experiments.record import Description, Trial
 from laminar.experiments.results import Figure
+from laminar.experiments.speedups import with_speedups
 from laminar.experiments.statistics import counted_trials, figure, values_of
 
 
@@ -43,7 +44,8 @@ def compare_experiments(first: tuple[Description, Sequence[Trial]], second: tupl
             hint="compare two experiments with the same axes and values",
         )
     rows = []
-    known, known_others = counted_trials(trials), counted_trials(others)
+    known = counted_trials(with_speedups(one, one.variants, trials))
+    known_others = counted_trials(with_speedups(other, other.variants, others))
     for id in both:
         for measure in one.measures:
             base = values_of(known.get(id, ()), measure, one.target)

@@ -30,6 +30,7 @@ def extras(description: Description, variants: Sequence[Variant], counted: Count
         _scaling(description, variants, counted) if any(one.line in (STRONG, WEAK) for one in variants) else None,
         _critical(description, variants, counted) if "steps_to_target" in description.measures else None,
         _larger_batch(description, variants, counted) if "epochs_to_target" in description.measures else None,
+        _checkpoints(description, variants, counted) if "checkpoint_seconds" in description.measures else None,
     ]
     return tuple(one for one in found if one is not None and one.rows)
 
@@ -167,6 +168,24 @@ def _pays(interval: Interval | None, *, missed: bool) -> str:
 
 def _values(counted: Counted, variant: str, measure: str, target: float | None) -> list[float]:
     return [value for one in counted.get(variant, ()) if (value := measure_of(one, measure, target)) is not None]
+
+
+def _checkpoints(description: Description, variants: Sequence[Variant], counted: Counted) -> Extra:
+    """How much of what a variant takes longer than the benchmark is the time for which its training stood still."""
+    rows: list[tuple[Cell, ...]] = []
+    base = _median(counted, description.benchmark, "without_checkpoints", None)
+    for one in variants:
+        seconds, still, written, size = (
+            _median(counted, one.id, measure, None) for measure in ("seconds", "checkpoint_seconds", "checkpoints", "checkpoint_bytes")
+        )
+        if seconds is None or still is None or written is None:  # servers write beside the training
+            continue
+        longer = None if base is None or one.id == description.benchmark else seconds - base
+        rows.append((one.label, written, still / written if written else None, size, still, seconds - still, longer))
+    columns = ("variant", "checkpoints", "seconds of one", "bytes of one", "seconds of all", "training without them", "longer")
+    against = next((one.label for one in variants if one.id == description.benchmark), "the benchmark")
+    title = f"Checkpoints: what training stood still for, and how much longer it took than {against} without its own"
+    return _extra("checkpoints", title, columns, rows)
 
 
 def _median(counted: Counted, variant: str, measure: str, target: float | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -11,14 +12,15 @@ import msgspec
 
 from laminar.core.events import Event
 from laminar.experiments.record import Point
+from laminar.train.history import END, Saved
 
-_WANTED: Final = tuple(f'{{"event":"{kind}"'.encode() for kind in ("start", "resume", "epoch", "end"))
+_WANTED: Final = tuple(f'{{"event":"{kind}"'.encode() for kind in ("start", "resume", "epoch", "saved", "end"))
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
     curve: tuple[Point, ...] = ()
     series: dict[str, tuple[float, ...]] = {}
-    metrics: dict[str, float] = {}  # that the build does not say: seconds_per_epoch, samples_per_step, bytes, staleness, steps, epochs
+    metrics: dict[str, float] = {}  # that the build does not say: seconds_per_epoch, samples_per_step, bytes, steps, checkpoints …
     resumed: bool = False
     ended: bool = False
 
@@ -48,10 +50,15 @@ def hear(events: Iterable[Event]) -> Heard:
     sent: float | None = None
     staleness: float | None = None
     samples: int | None = None
+    tests: list[float] = []  # seconds of each
+    busy: list[float] = []  # of each epoch: the share of its time that workers computed, on average
+    saved: list[Saved] = []  # checkpoints that training stood still for
+    servers = False  # they keep snapshots while workers go on
     for event in events:
         kind = event["event"]
         if kind == "start":
-            start, curve, series, spent, sent, samples = event["t"], [], {}, [], None, event.get("samples")
+            start, curve, series, spent, sent, saved, tests, busy = event["t"], [], {}, [], None, [], [], []
+            samples = event.get("samples")
         elif kind == "resume":
             resumed = True
         elif kind == "epoch":
@@ -69,7 +76,12 @@ def hear(events: Iterable[Event]) -> Heard:
                     test_accuracy=test.get("accuracy"),
                 )
             )
+            if "test_seconds" in event:
+                tests.append(float(event["test_seconds"]))
             team = event.get("team") or {}
+            servers |= bool(team)
+            if event.get("busy"):
+                busy.append(statistics.mean(event["busy"]))
             if team.get("bytes") is not None:  # of all so far
                 series.setdefault("bytes", []).append(float(team["bytes"]))
                 sent = float(team["bytes"])
@@ -79,17 +91,27 @@ def hear(events: Iterable[Event]) -> Heard:
             if team.get("staleness") is not None:
                 staleness = float(team["staleness"])
                 series.setdefault("staleness", []).append(staleness)
+        elif kind == "saved" and (found := msgspec.convert(event, Saved)).why != END:
+            saved.append(found)
         elif kind == "end":
             ended = True
             team = event.get("team") or {}
             sent = float(team["bytes"]) if team.get("bytes") is not None else sent
             staleness = float(team["staleness"]) if team.get("staleness") is not None else staleness
+            busy = _computing(team) or busy
     metrics: dict[str, float] = {}
     if spent:
         metrics["seconds_per_epoch"] = sum(spent) / len(spent)
         metrics["epochs"], metrics["steps"] = float(curve[-1].epoch), float(curve[-1].step)
         if samples and curve[-1].step:
             metrics["samples_per_step"] = samples * curve[-1].epoch / curve[-1].step
+        metrics["utilization"] = statistics.mean(busy) if busy else 1.0  # one process waits for nobody
+        if not servers:
+            metrics["checkpoints"], metrics["checkpoint_seconds"] = float(len(saved)), sum(one.seconds for one in saved)
+    if tests:
+        metrics["test_seconds"] = statistics.median(tests)
+    if saved:
+        metrics["checkpoint_bytes"] = float(statistics.median(one.bytes for one in saved))
     if sent is not None:
         metrics["bytes"] = sent
     if staleness is not None:
@@ -101,6 +123,13 @@ def hear(events: Iterable[Event]) -> Heard:
         resumed=resumed,
         ended=ended,
     )
+
+
+def _computing(team: dict[str, Any]) -> list[float]:
+    """Of each worker of a training with servers: the share of its time that it computed."""
+    computing, waiting = team.get("computing") or {}, team.get("waiting") or {}
+    shares = [(float(seconds), float(waiting.get(worker, 0.0))) for worker, seconds in computing.items()]
+    return [one / (one + other) for one, other in shares if one + other > 0]
 
 
 def plain_error(code: str, message: str, hint: str = "") -> dict[str, Any]:

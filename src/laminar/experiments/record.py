@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from laminar.experiments.results import Cell, Extra
+
 Outcome = Literal["done", "failed", "stopped"]  # stopped: it was hopeless, and ended early
 
 
@@ -78,6 +80,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     study: str = ""  # where published figures are from
     epochs: tuple[dict[str, float], ...] = ()  # published of each epoch of the benchmark: "train_accuracy", "seconds"
     command: str = ""  # that ran it last, without its budget
+    facts: dict[str, dict[str, Cell]] = {}  # variant id -> how it is trained: processes, threads, samples a step (differences.py)
+    tables: tuple[Extra, ...] = ()  # of figures that no trial gives: arithmetic of a study
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -111,7 +115,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     layer: str = ""  # id in the store
     run: str = ""
     reused: bool = False  # it was trained before, and is in the store
-    spent: dict[str, float] = {}  # seconds of the wall: "features", "training", "keeping"
+    spent: dict[str, float] = {}  # seconds of the wall: "features", "training" with its "checkpoints", "keeping"
     error: dict[str, str] = {}  # code, message, hint
     settings: dict[str, Any] = {}  # of a variant that a search proposed, and the description does not know
     sum_of: tuple[str, ...] = ()  # variants whose trials of this repeat it is the sum of: nothing was trained for it

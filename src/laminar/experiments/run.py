@@ -23,12 +23,13 @@ from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, nowhere
 from laminar.experiments import files
 from laminar.experiments.agenda import Agenda, Rounds, agenda_of
+from laminar.experiments.axes import PLACE
 from laminar.experiments.order import WARM_UP, Next, Spent, expected_seconds, over_budget
 from laminar.experiments.record import Description, Trial, Variant
 from laminar.experiments.spec import Sweep
 from laminar.experiments.statements import compared_first
 from laminar.experiments.trial_process import Answer, TrialProcess
-from laminar.experiments.variants import apply
+from laminar.experiments.variants import apply, place_of
 from laminar.launch.choose import launcher_of
 from laminar.plan.profile.busy import LIMIT, SECONDS, compare, read_now
 from laminar.plan.profile.this_machine import this_machine, torch_version
@@ -85,6 +86,10 @@ def run(
             "L008",
             f"{at_once} trials at once, but time is measured: they would slow each other down",
             hint="timed = false in the sweep, or one",
+        )
+    if on is not None and any(PLACE in one.settings for one in description.variants):
+        raise LaminarError(
+            "L008", f"--on {on}: the sweep itself says where each variant runs", hint="leave --on out, or the axis 'on' of the sweep"
         )
     if on is not None:
         launcher_of(on)  # as below: a wrong word leaves no experiment behind
@@ -168,7 +173,6 @@ class _Go:
         self._stop = ""
         self._error: BaseException | None = None
         self._disturbed = False
-        self._watched = description.timed and on in (None, "local")  # a cluster works elsewhere, or in processes that are not ours
         self._at_work, self._over = 0, threading.Event()
 
     def through(self, at_once: int, trainer: Callable[[], Trainer]) -> list[Trial]:
@@ -290,6 +294,8 @@ class _Go:
             "settings": {} if variant in described.variants else variant.settings,
         }
         started = time.time()
+        on = place_of(variant, self._sweep) or self._on
+        watched = described.timed and on in (None, "local")  # a cluster works elsewhere, or in processes that are not ours
         try:
             stack, layer = self._stack_of(variant, what)
         except LaminarError as error:  # a value that a search proposed
@@ -300,21 +306,21 @@ class _Go:
             "layer": layer,
             "again": described.timed,
             "until": what.until,
-            "on": self._on,
+            "on": on,
             "like": self._like(variant),
         }
         began = [time.perf_counter()]
-        readings = [read_now()] if self._watched else []
+        readings = [read_now()] if watched else []
 
         def ready() -> None:
             """Only now does the trial begin: a new process has loaded torch."""
             began.append(time.perf_counter())
-            if self._watched:
+            if watched:
                 readings.append(read_now())
 
         answer = own.ask(asked, self._emit, on_ready=ready)
         busy = 0.0
-        if self._watched:
+        if watched:
             before, after = readings[-1], read_now()
             busy = compare(before, after, os.getpid()).share if after.at - before.at >= SECONDS else 0.0
         if answer.get("interrupted") or (self._stop and "error" in answer):

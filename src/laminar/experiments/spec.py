@@ -23,7 +23,7 @@ from msgspec import Meta
 from laminar.core.errors import LaminarError, docs
 from laminar.core.nearest import did_you_mean, nearest
 from laminar.core.toml_words import in_toml_words
-from laminar.experiments.measures import AT_RUNGS, MEASURES, TO_TARGET
+from laminar.experiments.measures import AGAINST_OTHERS, AT_RUNGS, MEASURES, TO_TARGET
 from laminar.experiments.record import Statement
 from laminar.experiments.statement_arguments import check_rule
 from laminar.stack.locate import line_of
@@ -247,6 +247,9 @@ def checked(sweep: Sweep, where: str = "the sweep") -> Sweep:
             f"halving goes by {sweep.halving.measure}, which is not known of a trial before its end",
             'measure = "loss", or another of ' + ", ".join(AT_RUNGS),
         )
+    for way, one in (("[halving]", sweep.halving), ("[search]", sweep.search)):
+        if one is not None and one.measure in AGAINST_OTHERS:
+            raise refuse(f"{way} goes by {one.measure}, which is against another variant's trials", 'measure = "samples_per_second"')
     if doubled := next((one for i, one in enumerate(sweep.measures) if one in sweep.measures[:i]), None):
         raise refuse(f"measures has {doubled} twice", "remove one of them")
     for statement in sweep.statement:

@@ -14,12 +14,15 @@ import msgspec
 
 from laminar.core.figures import many
 from laminar.experiments.axes import told
+from laminar.experiments.checkpoints import checkpoint_words
+from laminar.experiments.differences import difference_words, differences
 from laminar.experiments.extras import extras
 from laminar.experiments.intervals import LEVEL, Interval, compare, difference, of_median, ratio
 from laminar.experiments.measures import MEASURES, TO_TARGET, measure_of
 from laminar.experiments.order import WARM_UP, standing
 from laminar.experiments.record import Axis, Description, Trial, Variant
 from laminar.experiments.results import Failure, Figure, Judged, Row, Summary, Verdict
+from laminar.experiments.speedups import with_speedups
 from laminar.experiments.statements import Evidence, judge
 
 __all__ = [
@@ -56,10 +59,10 @@ def values_of(trials: Iterable[Trial], measure: str, target: float | None) -> li
 
 def summary(description: Description, trials: Sequence[Trial]) -> Summary:
     """Everything that tables and pictures need."""
-    variants = _variants(description, trials)
+    variants = all_variants(description, trials)
     listed = {one.id for one in variants}
     dropped = sum(one.variant not in listed for one in trials)
-    trials = [one for one in trials if one.variant in listed]
+    trials = with_speedups(description, variants, [one for one in trials if one.variant in listed])
     known = standing(trials)
     all_of, known_of = _by_variant(trials), _by_variant(one for _, one in sorted(known.items()))
     counted = {one.id: [t for t in known_of.get(one.id, ()) if _counts(t)] for one in variants}
@@ -71,6 +74,7 @@ def summary(description: Description, trials: Sequence[Trial]) -> Summary:
         _row(description, one, all_of.get(one.id, []), known_of.get(one.id, []), counted[one.id], measures, values) for one in variants
     )
     labels = {one.id: one.label for one in variants}
+    apart = () if (table := differences(description, variants)) is None else (table,)
     failures = tuple(
         Failure(
             variant=t.variant,
@@ -101,14 +105,14 @@ def summary(description: Description, trials: Sequence[Trial]) -> Summary:
         quick=description.quick,
         timed=description.timed,
         statements=tuple(judge(one, evidence) for one in description.statements),
-        notes=(*description.notes, *_notes(description, trials, rows, measures, dropped)),
+        notes=(*description.notes, *difference_words(description, variants), *_notes(description, trials, rows, measures, dropped)),
         method=METHOD,
         study=description.study,
-        tables=extras(description, variants, counted),
+        tables=(*extras(description, variants, counted), *apart, *description.tables),
     )
 
 
-def _variants(description: Description, trials: Iterable[Trial]) -> list[Variant]:
+def all_variants(description: Description, trials: Iterable[Trial]) -> list[Variant]:
     """Those described, and those that a search has proposed."""
     found = {one.id: one for one in description.variants}
     for trial in trials:
@@ -227,6 +231,7 @@ def _notes(description: Description, trials: Sequence[Trial], rows: Sequence[Row
             reached = max((row.figures[one].n for one in TO_TARGET if one in row.figures), default=0)
             if reached < row.counted:
                 found.append(f"{row.label}: the target of {description.target} was reached by {reached} of {many(row.counted, 'trial')}")
+    found += checkpoint_words(description, rows)
     if description.timed and any(t.reused for t in trials if t.counted):
         found.append("some trials were found in the store: their times were measured then")
     return found

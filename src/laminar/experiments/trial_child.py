@@ -151,12 +151,13 @@ def train(asked: Asked, say: Say, cluster: Callable[[str | None], Any]) -> dict[
     record = store.record(built.key)
     assert record is not None
     heard = hear(events_of(store.layout.run(record.run) / EVENTS))
+    size = {"parameters": float(record.provenance["parameters"])} if "parameters" in record.provenance else {}
     return {
         "done": {
             "started": begun,
             "wall": wall,
             "seconds": record.seconds,
-            "metrics": {name: value for name, value in (heard.metrics | built.metrics).items() if math.isfinite(value)},
+            "metrics": {name: value for name, value in (heard.metrics | size | built.metrics).items() if math.isfinite(value)},
             "curve": msgspec.to_builtins(heard.curve),
             "series": msgspec.to_builtins(heard.series),
             "team": built.team,

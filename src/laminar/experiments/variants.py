@@ -15,10 +15,13 @@ from laminar.core import digest
 from laminar.core.errors import LaminarError
 from laminar.core.figures import many
 from laminar.core.nearest import did_you_mean
-from laminar.experiments.axes import path_of, plain_name, put, told
+from laminar.experiments.axes import PLACE, path_of, plain_name, put, told
+from laminar.experiments.differences import facts_of
 from laminar.experiments.record import Axis, Description, Published, Variant
+from laminar.experiments.results import Cell
 from laminar.experiments.spec import AxisSpec, Budget, Sweep, checked
 from laminar.experiments.whole_batches import without_twins
+from laminar.launch.choose import launcher_of
 from laminar.stack.key import code_of, inputs_of
 from laminar.stack.parents import resolve
 from laminar.stack.plan import fingerprint_folder
@@ -69,6 +72,15 @@ def _check_places(axes: Iterable[Axis]) -> None:
             raise LaminarError(
                 "L016", f"axes '{one.name}' and '{other.name}' both set {one.path}", hint=f"keep one of them: {one.name}, or {other.name}"
             )
+
+
+def _check_places_on(settings: Iterable[tuple[str, Any]]) -> None:
+    """L016 or L008 for a place that is none, before anything is run elsewhere."""
+    for name, value in settings:
+        if name == PLACE:
+            if not isinstance(value, str):
+                raise LaminarError("L016", f"axis '{PLACE}' has the value {value!r}, but must be text", hint='on = ["local", "ray"]')
+            launcher_of(value)
 
 
 def _given(sweep: Sweep) -> Mapping[str, list[Any] | AxisSpec]:
@@ -143,6 +155,7 @@ def describe(
             raise LaminarError(
                 "L016", f"set and axes both say '{axis.name}', and only the axis would be heard", hint=f"remove {name} from one of them"
             )
+    _check_places_on([*sweep.set.items(), *((axis.name, value) for axis in axes for value in axis.values)])
     variants = variants_of(sweep, axes)
     by_id: dict[str, Variant] = {}
     for variant in variants:
@@ -171,7 +184,8 @@ def describe(
         notes=tuple(notes),
     )
     stacks = {variant.id: apply(file, described, variant, 0, sweep.set) for variant in variants}
-    return without_twins(msgspec.structs.replace(described, inputs=inputs_of_variants(described, stacks, store)), stacks, store)
+    inputs, facts = inputs_of_variants(described, sweep, stacks, store)
+    return without_twins(msgspec.structs.replace(described, inputs=inputs, facts=facts), stacks, store)
 
 
 def _benchmark(sweep: Sweep, axes: Iterable[Axis], variants: list[Variant]) -> str:
@@ -257,18 +271,30 @@ def _stride(description: Description) -> int:
     return max(numbers) - min(numbers) + 1 if numbers else 1
 
 
-def inputs_of_variants(description: Description, stacks: Mapping[str, StackFile], store: Store) -> dict[str, str]:
-    """By id: all that determines what each variant learns, whether it is built already or not. Every mistake of a variant is seen here."""
+def inputs_of_variants(
+    description: Description, sweep: Sweep, stacks: Mapping[str, StackFile], store: Store
+) -> tuple[dict[str, str], dict[str, dict[str, Cell]]]:
+    """All that determines what each variant learns, whether it is built already or not, and the facts of how it is trained. Every mistake
+    of a variant is seen here. `stacks`: by id."""
     folder, code = fingerprint_folder(store), functools.cache(code_of)  # sources are read once for all
-    found = {}
-    for id, stack in stacks.items():
+    found, facts = {}, {}
+    for variant in description.variants:
+        stack = stacks[variant.id]
         below = []
         for layer in bottom_up(stack, [description.layer]):
             parent = parent_of(stack.spec, layer)
             outside = parent is not None and all(other.name != parent for other in stack.spec.layer)
             below.append(inputs_of(stack, layer, resolve(stack, store, layer, parent) if outside else None, folder, code=code))
-        found[id] = digest.of_json(below)
-    return found
+        found[variant.id] = digest.of_json(below)
+        layer = next(one for one in stack.spec.layer if one.name == description.layer)
+        facts[variant.id] = facts_of(layer.train, place_of(variant, sweep), cores=int(description.machine.get("cores", 0)))
+    return found, facts
+
+
+def place_of(variant: Variant, sweep: Sweep) -> str | None:
+    """Where its workers run, as far as the sweep says it."""
+    place: str | None = variant.settings.get(PLACE, sweep.set.get(PLACE))
+    return place
 
 
 def quicker(sweep: Sweep, file: StackFile, *, fill: bool = False) -> tuple[Sweep, StackFile, list[str]]:

@@ -13,7 +13,8 @@ from laminar.experiments.extras import line_of, varying
 from laminar.experiments.order import standing
 from laminar.experiments.record import Axis, Description, Published, Trial, Variant
 from laminar.experiments.results import Figure, Row, Summary
-from laminar.experiments.statistics import summary
+from laminar.experiments.speedups import with_speedups
+from laminar.experiments.statistics import all_variants, summary
 
 WORKERS: Final = ("workers", "nodes", "processes", "threads")  # axes that ought to make training faster, the surest first
 
@@ -128,7 +129,8 @@ class View:
 
 
 def view(description: Description, trials: Sequence[Trial]) -> View:
-    return View(description, tuple(trials), summary(description, trials))
+    known = with_speedups(description, all_variants(description, trials), trials)
+    return View(description, tuple(known), summary(description, trials))
 
 
 def ends(figure: Figure) -> tuple[float, float] | None:

@@ -78,6 +78,7 @@ def _samples(spec: DataSpec, root: Path, store: Store, *, opened: bool) -> int |
     """`opened`: where batches vary, data are opened to count them, unless they would have to be fetched or cut first."""
     cache = fingerprint_folder(store)
     content = fingerprint(spec, root, cache)
-    if opened and spec.fragment is None and not spec.source.startswith(("index:", "python:")):
+    sources = [spec.source] if isinstance(spec.source, str) else spec.source
+    if opened and spec.fragment is None and not any(one.startswith(("index:", "python:")) for one in sources):
         return training_samples(spec, content, root, cache)
     return at_most_training_samples(spec, content, root, cache)

@@ -31,7 +31,8 @@ Operation = Callable[[Tx], T]
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What an operation is about, so that it can be read together with what others need. `asks`: the node asks for work.
+    """What an operation is about, so that it can be read together with what others need. `asks`: the node asks for work; `spent`: results
+    that it says it has spent time on.
 
     `passing`: nobody is told that it is done for good. A task that was given out and is forgotten after a power cut is given out again.
     """
@@ -40,6 +41,7 @@ class Wants:
     result: int | None = None
     asks: bool = False
     passing: bool = False
+    spent: tuple[int, ...] = ()
 
 
 _Waiting = tuple[Operation[Any], Wants | None, Future[Any]]

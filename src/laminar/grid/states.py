@@ -48,6 +48,7 @@ MOVES: Final[dict[ResultState, frozenset[ResultState]]] = {
 }
 
 LIVE: Final = frozenset({R.UNSENT, R.IN_PROGRESS, R.RETURNED})  # from which something may still come
+VAIN: Final = frozenset({R.LATE, R.INVALID, R.GIVEN_UP})  # what was computed for it is of no use
 OVER: Final = frozenset(state for state, after in MOVES.items() if not after)
 BY_TASK: Final[dict[TaskState, frozenset[TaskState]]] = {
     TaskState.OPEN: frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED}),

@@ -176,7 +176,7 @@ def _file_of(file: StackFile, data: str) -> Path:
         raise LaminarError(
             "L006", f"there is no data set '{data}' in {file.path.name}; {did_you_mean(data, file.spec.data)}", hint=f"add [data.{data}]"
         )
-    source = file.spec.data[data].source
+    source = file.spec.data[data].where
     if not source.startswith(NPZ):
         raise LaminarError(
             "L109", f"data.{data} is read from '{source}', expected a file that rows can be fed into", hint=f'source = "npz:{data}.npz"'

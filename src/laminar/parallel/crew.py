@@ -5,6 +5,7 @@ the process does, however it dies, so the chief hears of a death at once and nev
 the system (Linux) or ends itself when it finds its parent gone.
 
     {"event": …}                        passed on to whoever listens
+    {"looked": "file:models.bin"}       what the layer's code has looked at in that process (core/observe.py)
     {"done": …}                         the last word of a process that did its work
     {"error": {"code", "message", "hint"}}   the last word of one that could not
 

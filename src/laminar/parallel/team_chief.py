@@ -152,6 +152,7 @@ class _Attempt:
         self._lost: dict[Member, str] = {}  # who, and how it ended
         self._late: set[Member] = set()  # who was ended because somebody was lost
         self._stopped = False  # member 0 was told to keep a checkpoint and end
+        self._looked: set[str] = set()  # at by the layer's code
         self._latest: float | None = None  # by then all have left, once one has
 
     def run(self) -> Trained | _Lost:
@@ -186,7 +187,7 @@ class _Attempt:
                     raise member.error
             first = workers[0]
             if first.done is not None:
-                return Trained(**first.done)
+                return Trained(**{**first.done, "looked": sorted(self._looked)})
             if self._lost:
                 return _Lost("; ".join(self._lost.values()), len(self._lost))
             if first.code != CALLED_OFF:  # somebody has interrupted it, and not the build
@@ -207,6 +208,8 @@ class _Attempt:
     def _hear(self, said: Said, crew: Crew, link: Link, hire: Hire | None) -> None:
         member = said.member
         match said.event:
+            case {"looked": tag}:
+                self._looked.add(tag)
             case {"desk": address}:
                 assert hire is not None
                 hire.start(address)

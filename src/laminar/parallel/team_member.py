@@ -41,7 +41,7 @@ def be_member(join: Callable[[Job, dict[str, Any], int], T], after: Callable[[T]
     try:
         interrupts.hear()
         torch.set_num_threads(told["threads"])
-        job = Description.from_json(told["job"]).open()
+        job, looking = Description.from_json(told["job"]).open(lambda tag: brief.say({"looked": tag}))
         if "desk" in told and not rank:
             own_host = os.environ.get(OWN_ADDRESS, LOOPBACK)
             job.tester = desk = Desk(told["desk"]["address"] or f"{own_host}:0", told["desk"]["token"], told["timeout"])
@@ -51,7 +51,8 @@ def be_member(join: Callable[[Job, dict[str, Any], int], T], after: Callable[[T]
         own = {"role": "worker", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}
         job.announce = [json.loads(one) for one in team.gather(json.dumps(own).encode())]
         job.earlier = told["notes"]
-        trained = train(job, nowhere if rank else brief.say)
+        with looking:
+            trained = train(job, nowhere if rank else brief.say)
         if after is not None and (event := after(team)) is not None:
             brief.say(event)
         brief.say({"done": vars(trained) if not rank else True})

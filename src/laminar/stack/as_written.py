@@ -11,7 +11,8 @@ from typing import Any, Final
 from laminar.stack.read import StackFile
 from laminar.store.drivers import masked
 
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.*", re.DOTALL)
+_SCHEME: Final = r"[A-Za-z][A-Za-z0-9+.-]*://"
+_URL: Final = re.compile(rf"{_SCHEME}.*?(?=,\s*{_SCHEME}|\Z)", re.DOTALL)  # an index may have several addresses
 
 
 def layer_as_written(file: StackFile, name: str) -> dict[str, Any]:

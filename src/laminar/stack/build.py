@@ -45,7 +45,7 @@ class Built:
     metrics: dict[str, float]
     notes: list[str] = field(default_factory=list)
     features: str = ""  # what was done about the frozen prefix
-    spent: dict[str, float] = field(default_factory=dict)  # of the seconds: on "features", "training", "keeping"
+    spent: dict[str, float] = field(default_factory=dict)  # of the seconds: on "features", "training" with its "checkpoints", "keeping"
     team: dict[str, Any] = field(default_factory=dict)  # where several workers trained it: workers, bytes, staleness, …
 
     def to_json(self) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def fingerprints(project: Project) -> Path | None:
 def skipping_bad(file: StackFile) -> StackFile:
     """The same stack with `skip_bad` in every data set of images."""
     data = {
-        name: msgspec.structs.replace(spec, skip_bad=True) if spec.source.partition(":")[0] in ("folder", "index") else spec
+        name: msgspec.structs.replace(spec, skip_bad=True) if set(spec.kinds) <= {"folder", "index"} else spec
         for name, spec in file.spec.data.items()
     }
     return replace(file, spec=msgspec.structs.replace(file.spec, data=data))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from laminar.core.errors import LaminarError
@@ -12,15 +12,17 @@ from laminar.data.remember import Memory
 from laminar.data.sources.places import find
 
 
-def changed_since(source: str, root: Path, memory: Memory, *, before: str, now: str, when: float) -> list[str]:
-    """The files that make the difference between two contents of `source`, as seen from `root`; `when` the earlier one was read.
+def changed_since(sources: Sequence[str], root: Path, memory: Memory, *, before: str, now: str, when: float) -> list[str]:
+    """The files that make the difference between two contents of `sources`, as seen from `root`; `when` the earlier one was read.
 
     Exact where both lists of files are remembered (folders and indexes of images); else what was written since, which may be too much.
     """
     exact = file_lists.changed(memory, before, now)
     if exact is None:
-        return _written_since(source, root, when)
-    kind, _, rest = source.partition(":")
+        return [path for source in sources for path in _written_since(source, root, when)]
+    if len(sources) > 1:
+        return [path.removeprefix("folder:") for path in exact]  # each begins with the source that it belongs to
+    kind, _, rest = sources[0].partition(":")
     try:
         place = _shown(find(rest, root, what="folder"), root) if kind == "folder" else ""
     except LaminarError:

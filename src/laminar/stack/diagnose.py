@@ -51,6 +51,9 @@ def why_other(before: BuildRecord, now: BuildRecord) -> str:
         was, is_now = before.provenance.get(name), now.provenance.get(name)
         if was != is_now:
             return said + f"it was trained with {name} {was} then and {is_now} now"
+    was, is_now = before.provenance.get("strategy"), now.provenance.get("strategy")
+    if was is not None and was != is_now:
+        return said + f"it was trained by {was} then and by {is_now} now, which add the same numbers in another order"
     return said + "this training does not repeat exactly"
 
 

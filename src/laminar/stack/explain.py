@@ -91,7 +91,7 @@ def _files(file: StackFile, store: Store, step: Step, earlier: BuildRecord | Non
     if earlier is None or contents is None:
         return []
     return changed_since(
-        file.spec.data[step.layer.data].source,
+        file.spec.data[step.layer.data].sources,
         file.root,
         Memory(fingerprint_folder(store)),
         before=contents[0],

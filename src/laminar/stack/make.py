@@ -24,11 +24,14 @@ from laminar.model.build import make_model
 from laminar.model.graph import load_forms, structure_of
 from laminar.model.replace import replace
 from laminar.model.weights import load_state, state, tensors_of
+from laminar.stack.calls import calls_text, may_call
 from laminar.stack.kernels import kernels_from
 from laminar.stack.key import code_of, in_order, located, normalised, order_of
+from laminar.stack.project import open_project
 from laminar.stack.read import StackFile
 from laminar.stack.specs import LayerSpec
 from laminar.store.manifest import Manifest
+from laminar.store.own import has_own_steps
 from laminar.store.store import Store
 
 Route = Literal["code", "graph"]
@@ -72,7 +75,7 @@ def make(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, da
             notes.append(f"{taken} of {of} tensors taken from {below.name}")
     else:
         assert below is not None  # read.py refuses a first layer that stands on nothing
-        model, route = remake(store, below, file.root)
+        model, route = remake(store, below, file.root, file)
         steps = list(below.model.get("steps", []))
         project_code.forget(file.root)
     for path, to in layer.replacements().items():
@@ -91,25 +94,41 @@ def outputs_of(data: Dataset) -> int:
     return len(data.classes) if data.classes is not None else int(data.train.y.shape[1])
 
 
-def remake(store: Store, manifest: Manifest, root: Path | None) -> tuple[nn.Module, Route]:
-    """The model of a kept layer with its tensors: from code that has not changed since, else from its graph."""
-    model = from_code(store, manifest, root)
+def remake(store: Store, manifest: Manifest, root: Path | None, file: StackFile | None = None) -> tuple[nn.Module, Route]:
+    """The model of a kept layer with its tensors: from code that has not changed since, else from its graph. `file`: as in `from_code`."""
+    model = from_code(store, manifest, root, file)
     if model is not None:
         return model, "code"
     if manifest.graph.eval is None:
+        called = f"layer {manifest.name} ({digest.short(manifest.id)}) has no graph ({manifest.graph.note or 'imported as weights only'})"
+        steps = manifest.model.get("steps")
+        if steps and root is not None and not has_own_steps(store, manifest) and not may_call(steps, file or _stack_at(root)):
+            raise LaminarError(
+                "L206",
+                f"{called}, and its record, which was not written here, calls functions in a way that laminar.toml here does not: "
+                + calls_text(steps),
+                hint="read what it calls; if you want that, give laminar.toml a layer with the same model and args",
+            )
         raise LaminarError(
             "L206",
-            f"layer {manifest.name} ({digest.short(manifest.id)}) has no graph ({manifest.graph.note or 'imported as weights only'}), "
-            "and the code it was made with is not here",
+            f"{called}, and the code it was made with is not here",
             hint="run this in the project that built it, with models.py as it was then",
         )
     return from_graph(store, manifest, root), "graph"
 
 
-def from_code(store: Store, manifest: Manifest, root: Path | None) -> nn.Module | None:
-    """The model of a layer by code of the project that has not changed since; None where there is none."""
+def from_code(store: Store, manifest: Manifest, root: Path | None, file: StackFile | None = None) -> nn.Module | None:
+    """The model of a layer by code of the project that has not changed since; None where there is none.
+
+    Strangers may write anything into the record of a layer: the name of any function of the project, whose source they may know, and
+    any arguments. So a layer that is not this store's own is made only by calls that the stack file (`file`, else that in `root`) has, too.
+    """
     steps: list[dict[str, Any]] = manifest.model.get("steps", [])
-    if root is None or not steps or not isinstance(steps, list) or not all(_same_code(step, root) for step in steps):
+    if root is None or not steps or not isinstance(steps, list):
+        return None
+    if not has_own_steps(store, manifest) and not may_call(steps, file or _stack_at(root)):
+        return None
+    if not all(_same_code(step, root) for step in steps):
         return None
     model = _from_steps(steps, root)
     load_state(model, store.get_tensors(manifest), manifest.aliases)
@@ -159,6 +178,13 @@ def _take_over(model: nn.Module, store: Store, below: Manifest) -> tuple[int, in
 def _step(factory: str, args: dict[str, Any], known: dict[str, Any], file: StackFile, name: str, key: str) -> dict[str, Any]:
     code, order = code_of(factory, file.root, file.where_layer(name, key)).sources, order_of(args, top=True)
     return {"factory": factory, "args": normalised(args), **({"order": order} if order else {}), "known": known, "code": code}
+
+
+def _stack_at(root: Path) -> StackFile | None:
+    try:
+        return open_project(root).file
+    except LaminarError:  # one that cannot be read calls nothing
+        return None
 
 
 def _same_code(step: dict[str, Any], root: Path) -> bool:

@@ -6,6 +6,7 @@ editing the file by now), and the names of layer, parent and run.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, nowhere
+from laminar.core.observe import Looking
 from laminar.data.dataset import Dataset, as_float
 from laminar.data.open import open_data
 from laminar.model.fit import check_output
@@ -64,13 +66,16 @@ class Description:
     def from_json(cls, told: dict[str, Any]) -> Description:
         return cls(StackFile.from_json(told), Path(told["store"]), told["layer"], told["parent"], told["run"], tuple(told["features"]))
 
-    def open(self) -> Job:
-        """In a worker. The route is the one that the process that builds has taken."""
+    def open(self, looked: Callable[[str], None] | None = None) -> tuple[Job, Looking]:
+        """In a worker. The route is the one that the process that builds has taken. The looking is to be entered while it trains: `looked`
+        is called with each thing that the layer's code looks at, for the process that builds, since it belongs in the layer's key."""
         store = Store.open(self.store, create=False)
         layer = next(layer for layer in self.file.spec.layer if layer.name == self.layer)
         data = open_data(self.file.spec.data[layer.data], self.file.root, cache=fingerprint_folder(store))
-        made = make(self.file, store, layer, self.parent, data)
-        return prepare_job(self.file, store, layer, made, data, store.run_folder(self.run)).job
+        looking = Looking(self.file.root, looked)
+        made = make(self.file, store, layer, self.parent, data, looking)
+        with looking:
+            return prepare_job(self.file, store, layer, made, data, store.run_folder(self.run)).job, looking
 
 
 @dataclass

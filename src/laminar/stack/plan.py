@@ -85,7 +85,7 @@ def decide(file: StackFile, store: Store, layer: LayerSpec, parent: str | None, 
     if earlier is None:
         return Step(layer, "build", "never built" + _resuming(store, key), key, inputs, parent, None)
     differences = changes(earlier.inputs, inputs)
-    why = summary(differences, f"data.{layer.data} ({file.spec.data[layer.data].source})")
+    why = summary(differences, f"data.{layer.data} ({file.spec.data[layer.data].where})")
     return Step(layer, "build", why + _resuming(store, key), key, inputs, parent, earlier, differences)
 
 

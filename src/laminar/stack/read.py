@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -119,6 +119,8 @@ def _explain(error: msgspec.ValidationError, raw: dict[str, Any], text: str, pat
         word = unknown[1]
         line = line_of(text, [*steps, word])
         valid = fields_at(steps)
+        if kind := _value_at(raw, [*steps, "kind"]):
+            _explain_other_kind(word, kind, _type_at(steps), f"{path.name}:{line or '?'}: {_title(steps)}")
         best = nearest(word, valid)
         raise LaminarError(
             "L003",
@@ -144,6 +146,19 @@ def _explain(error: msgspec.ValidationError, raw: dict[str, Any], text: str, pat
         f"{path.name}:{line or 1}: {dotted}: {in_toml_words(said)}{written}{more}",
         hint=f"{docs('ref-stack-file.md')} shows every key with its type",
     ) from None
+
+
+def _explain_other_kind(word: str, kind: str, types: Iterable[Any], where: str) -> None:
+    """Raise L003 if `word` is a key that tables of another `kind` have, and not those of this one."""
+    structs = [t for t in types if isinstance(t, type) and issubclass(t, msgspec.Struct)]
+    having = {str(t.__struct_config__.tag) for t in structs if word in {f.encode_name for f in msgspec.structs.fields(t)}}
+    if having and kind not in having:
+        kinds = " or ".join(f'"{one}"' for one in sorted(having))
+        raise LaminarError(
+            "L003",
+            f"{where} has kind = \"{kind}\", which has no '{word}': it is a key of kind = {kinds}",
+            hint=f"remove {word}, or choose another kind; {docs('ref-stack-file.md')} lists every key",
+        ) from None
 
 
 def _explain_kind(steps: list[str | int], where: str, raw: dict[str, Any]) -> NoReturn:

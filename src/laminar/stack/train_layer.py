@@ -12,6 +12,7 @@ from laminar.core import atomic
 from laminar.core.clock import Clock
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
+from laminar.core.figures import many
 from laminar.core.observe import ChangedMeanwhile, Looking
 from laminar.data.count import remember_training_samples
 from laminar.data.fingerprint import fingerprint
@@ -38,7 +39,7 @@ from laminar.train.features import KeptFeatures
 from laminar.train.history import LISTEN_SECONDS
 from laminar.train.job import Job, Trained
 from laminar.train.loop import train
-from laminar.train.strategies import Solo, strategy
+from laminar.train.strategies import AnyStrategy, Name, Solo, strategy
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Outcome:
     id: str
     key: str
     metrics: dict[str, float]
-    spent: dict[str, float]  # seconds: on features of the frozen part, training, keeping the layer with its graph
+    # seconds: on features of the frozen part, training, of that checkpoints, keeping the layer with its graph
+    spent: dict[str, float]
     features: str
     notes: list[str] = field(default_factory=list)
 
@@ -130,6 +132,7 @@ def _train_layer(
             if error.code in CLUSTER:  # no line of the stack file would be another on a cluster that works
                 raise LaminarError(error.code, f"layer {layer.name}: {error.message}", hint=error.hint) from error
             raise located(error, where, f"layer {layer.name}") from error
+        looking.seen_elsewhere(trained.looked)
         seen = _settled(looking, memory, seen, "")
         memory.remember(key_of(asked), seen)
         inputs = with_seen(asked, seen)
@@ -180,14 +183,22 @@ def _train_layer(
             seconds=trained.seconds,
             created=manifest.created,
             run=run,
-            provenance=manifest.provenance | {"start": start},
+            provenance=manifest.provenance
+            | {
+                "start": start,
+                "strategy": _trained_by(layer.train.strategy),
+                "parameters": sum(one.numel() for one in made.model.parameters()),
+            },
         )
         if not foreign:
             note_own(store, manifest)  # first: a layer that is committed is not built again, and would stay foreign
         store.commit(manifest, record, ref, why="build")
         runs.finish(store, record)
         checkpoint.remove(folder)
-        spent |= {"training": trained.seconds, "keeping": clock.monotonic() - began}
+        spent |= {"training": trained.seconds}
+        if trained.checkpoint_seconds is not None:
+            spent["checkpoints"] = trained.checkpoint_seconds
+        spent["keeping"] = clock.monotonic() - began
     other = [] if before is None or before.id == manifest.id else [why_other(before, record)]
     whole = batch_note(layer, len(data.train))
     said = [*manifest.notes, *other, *([whole] if whole else [])]
@@ -223,6 +234,14 @@ def _about(file: StackFile, step: Step, key: str) -> dict[str, Any]:
         "strategy": strategy(step.layer.train.strategy).kind,
         "spec": layer_as_written(file, step.layer.name),
     }
+
+
+def _trained_by(chosen: Name | AnyStrategy | None) -> str:
+    """`sync, 2 workers`: of a record, to explain why a layer with the same key is another one."""
+    how = strategy(chosen)
+    if isinstance(how, Solo):
+        return "one process"
+    return f"{how.kind}, {many(how.workers, 'worker')}"
 
 
 def _train(job: Job, description: Description, emit: Emit) -> Trained:

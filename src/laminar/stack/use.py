@@ -143,10 +143,10 @@ def own_data(project: Project, store: Store, manifest: Manifest) -> str:
             f"layer {manifest.name} has no data of its own: it was imported, not trained",
             hint=f"laminar evaluate {manifest.name} --data DATA",
         )
-    name, source = str(record.data.get("name", "")), str(record.data.get("source", ""))
+    name, source = str(record.data.get("name", "")), record.data.get("source", "")
     if project.file is not None and name in project.file.spec.data:
         return name
-    if ":" not in source and set(record.data) <= {"name", "source", "classes"}:
+    if isinstance(source, str) and ":" not in source and set(record.data) <= {"name", "source", "classes"}:
         return source
     raise LaminarError(
         "L006",

@@ -3,16 +3,19 @@
     start       step, steps, epoch, epochs, samples, threads, dtype
     resume      step, steps, epoch, epochs, why
     step        step, epoch, loss, lr                 every step; steps and epochs count from 0
-    epoch       epoch, epochs, step, train {loss, …}, test {loss, …}, seconds, samples_per_second; of a team: workers, bytes,
-                dense_bytes, shares (measured ones), resting, busy; by: evaluator, where one tested
-    checkpoint  step, epoch, why                      step: how many are behind it
+    epoch       epoch, epochs, step, train {loss, …}, test {loss, …}, seconds, samples_per_second, change (changes.py; null: not
+                known), test_seconds (but where others tested); of a team: workers, bytes, dense_bytes, shares (measured ones), resting,
+                busy; by: evaluator, where one tested
+    checkpoint  step, epoch, why                      step: how many are behind it; told before it is written
+    saved       step, why, seconds, bytes             it was: how long training stood still for it, and the size of its file
     worker      role, rank, pid, host                 a process that takes part, where there are several
     waiting     why, help                             of a grid: what it waits for, and a command; a note says when that is over
     note        why
     failed      step, epoch, lr, why
     end         step, epoch, why, metrics, seconds
 
-Every event has `t`, seconds since 1970. A resumed run forgets the events after its checkpoint, so no step is told twice.
+Every event has `t`, seconds since 1970. A resumed run forgets the events after its checkpoint, so no step is told twice; what that
+checkpoint has cost is told right after it, and not forgotten.
 Listeners (`emit`) get the same, with the layer's name, but of the steps only some each second; those
 of a team with `team`: workers, steps_per_second, samples_per_second, bytes (so far), staleness, shares (measured ones).
 """
@@ -22,13 +25,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, final
+from typing import Any, Final, final
+
+import msgspec
 
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.events import Emit, EventLog, read
 from laminar.train.tensorboard import Board, Point
 
 EVENTS = "events.jsonl"
+END: Final = "end"  # why a checkpoint was written: training is over, and what it takes is no part of it
 LISTEN_SECONDS = 0.2
 
 
@@ -41,7 +47,7 @@ class History:
         self._emit = emit
         self._now = clock.now
         self._log = EventLog(folder / EVENTS)
-        self._log.truncate(rewind[0] if rewind else 0)
+        self._log.truncate(_end_of_saved(self._log.path, *rewind) if rewind else 0)
         self._points: list[Point] = []
 
     def step(self, step: int, epoch: int, loss: float, lr: float, **more: Any) -> None:
@@ -59,6 +65,9 @@ class History:
         self._log(record)
         self._log.show()
         self._emit({"layer": self.name, **record})
+
+    def say(self, saved: Saved) -> None:
+        self.tell(**msgspec.to_builtins(saved))
 
     def recall(self, notes: Iterable[str]) -> None:
         """Of earlier attempts: listeners have heard them, and the file may have lost them with the events after the checkpoint."""
@@ -94,6 +103,8 @@ class Untold:
 
     def tell(self, event: str, **fields: Any) -> None: ...
 
+    def say(self, saved: Saved) -> None: ...
+
     def recall(self, notes: Iterable[str]) -> None: ...
 
     def epoch(self, **fields: Any) -> None: ...
@@ -105,6 +116,27 @@ class Untold:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None: ...
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="saved"):
+    """A checkpoint is on disk."""
+
+    step: int
+    why: str
+    seconds: float  # for which training stood still
+    bytes: int  # of its file
+
+
+def _end_of_saved(path: Path, size: int, step: int) -> int:
+    """Where the word ends that the checkpoint of this step was written, if it follows; else where the events end that it knows."""
+    with open(path, "rb") as file:
+        file.seek(size)
+        line = file.readline()
+    try:
+        follows = line.endswith(b"\n") and msgspec.json.decode(line, type=Saved).step == step
+    except msgspec.MsgspecError:
+        follows = False
+    return size + len(line) if follows else size
 
 
 def notes_in(path: Path) -> list[str]:

@@ -45,7 +45,6 @@ class Job:
     fit: Route | None = None  # None: plain
     test: Route | None = None
     augment: AugmentSpec | None = None  # random changes of the training samples; not with kept features
-    checkpoint_steps: int | None = None  # also a checkpoint every so many steps
     tensorboard: bool = True  # write TensorBoard files where the library is installed
     clock: Clock = SYSTEM
     announce: list[dict[str, Any]] = field(default_factory=list)  # processes to tell of when training starts: role, rank, pid, host
@@ -92,4 +91,6 @@ class Trained:
     steps: int
     resumed_from: int | None = None  # step
     notes: list[str] = field(default_factory=list)
+    looked: list[str] = field(default_factory=list)  # at by the layer's code in other processes (core/observe.py)
+    checkpoint_seconds: float | None = None  # of them: for which it stood still, to keep checkpoints; None: servers kept it meanwhile
     where: dict[str, Any] = field(default_factory=dict)  # on other machines than this: what started the workers, and their hosts

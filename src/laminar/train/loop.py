@@ -13,6 +13,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -28,9 +29,11 @@ from laminar.train import borrowed, checkpoint, dtype
 from laminar.train.astray import Astray
 from laminar.train.backward import Backward
 from laminar.train.beside import Beside, Ended
+from laminar.train.changes import changes_of
 from laminar.train.dense import make_dense, sparse_gradient
 from laminar.train.evaluate import evaluate
-from laminar.train.history import LISTEN_SECONDS, History, Untold
+from laminar.train.history import END, LISTEN_SECONDS, History, Untold
+from laminar.train.isgd import Inconsistent
 from laminar.train.job import Job, Trained
 from laminar.train.lines import on_a_line
 from laminar.train.losses import LossOf, guessing, loss_name, make_loss
@@ -53,7 +56,8 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
     scale = dtype.LossScale() if recipe.dtype == "float16" else None
     team, params = job.team, trainable(job.model)
     optimizer = Optimizer(recipe, params) if team is None else team.optimizer(recipe, params)
-    run = Run(job, optimizer, scale, Tally(classes=data.classes is not None), job.frozen_told or frozen_state(job))
+    changes = changes_of(params, team, asked=recipe.target is not None and recipe.target.change is not None)
+    run = Run(job, optimizer, scale, Tally(classes=data.classes is not None), job.frozen_told or frozen_state(job), changes)
     together = None if team is None or isinstance(optimizer, Optimizer) else Together(run, team, optimizer, job.clock)
 
     saved, notes = checkpoint.newest(job.folder)
@@ -115,9 +119,19 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
     guess = guessing(objective, data.train.y, data.test.y, classes=len(data.classes) if data.classes is not None else None)
     if early := at.early_end(recipe):
         notes.append(early)
+    if at.repeated:
+        notes.append(f"isgd took further steps on {at.repeated:,} of {at.step:,} batches, whose loss was out of control")
     if said := misgivings(loss=at.metrics["loss"], guess=guess, first=at.first, lr=recipe.rate):
         notes.append(said)
-    return Trained(metrics=dict(at.metrics), seconds=at.seconds, epochs=at.epoch, steps=at.step, resumed_from=resumed, notes=notes)
+    return Trained(
+        metrics=dict(at.metrics),
+        seconds=at.seconds,
+        epochs=at.epoch,
+        steps=at.step,
+        resumed_from=resumed,
+        notes=notes,
+        checkpoint_seconds=at.checkpoint_seconds,
+    )
 
 
 @dataclass
@@ -158,7 +172,7 @@ class _Loop:
         at.metrics = {**at.metrics, "samples_per_second": at.samples / max(at.fit_seconds, 1e-9)}
         self.saving.count_seconds()
         self.history.tell("end", step=at.step, epoch=at.epoch, why=at.stopped, metrics=at.metrics, seconds=at.seconds)
-        self.saving.save("end", proved=True)
+        self.saving.save(END, proved=True)
 
     def fit(self) -> None:
         """The rest of an epoch."""
@@ -166,6 +180,9 @@ class _Loop:
         optimizer, tally, history, together = self.run.optimizer, self.run.tally, self.history, self.together
         rate, monotonic, backward, saving = self.rate, self.clock.monotonic, self.backward, self.saving
         learn = self.learn if together is None else together.learning(self)
+        inconsistent = Inconsistent(recipe, at, self.job.batches_per_epoch) if recipe.optimizer == "isgd" else None
+        if self.run.changes is not None and not at.batch:
+            self.run.changes.begin()
         _train_mode(self.job)
         tick, mean = monotonic(), 0.0  # the loss of a step of several batches is their mean
         for inputs, targets in self.each_batch():
@@ -192,7 +209,10 @@ class _Loop:
                 if together is not None:
                     mean, saving.wished = together.step(lr, mean, wish=saving.wish(), since=tick)
                 elif good and isinstance(optimizer, Optimizer):
-                    optimizer.step(lr)
+                    if inconsistent is None:
+                        optimizer.step(lr)
+                    else:
+                        inconsistent.step(optimizer, lr, mean, partial(self.relearn, inputs, targets))
             except RuntimeError as error:
                 if not sparse_gradient(optimizer.params):
                     raise
@@ -224,6 +244,12 @@ class _Loop:
         self.backward.add(loss, share)
         return outputs, value
 
+    def relearn(self, inputs: list[Tensor], targets: Tensor) -> float:
+        """There and back again with a batch that has made its step: the loss now."""
+        _, loss = self.learn(inputs, targets, 1.0)
+        self.backward.ready()
+        return loss
+
     def each_batch(self) -> Iterator[tuple[list[Tensor], Tensor]]:
         """What is left of the epoch. Blocks become tensors once, and batches are slices of those."""
         at, wanted = self.run.progress, dtype.of_tensors(self.recipe.dtype)
@@ -250,6 +276,7 @@ class _Loop:
         self.astray.check_finite()
         if together is not None:
             together.end_epoch()
+        at.change = None if self.run.changes is None else self.run.changes.of_epoch()
         ended = {
             "epoch": at.epoch,
             "epochs": self.recipe.epochs,
@@ -257,12 +284,14 @@ class _Loop:
             "train": tally.metrics(),
             "seconds": at.epoch_seconds,
             "samples_per_second": tally.seen / max(at.epoch_seconds, 1e-9),
+            "change": at.change,
             **({} if together is None else together.figures()),
         }
-        if beside is None:
-            self.judged(ended, self.tested())
-        elif not beside.takes(ended):
-            beside.tested(ended, self.tested())
+        if beside is None or not beside.takes(ended):
+            began = self.clock.monotonic()
+            metrics = self.tested()
+            ended["test_seconds"] = self.clock.monotonic() - began
+            self.judged(ended, metrics) if beside is None else beside.tested(ended, metrics)
         at.epoch, at.batch, at.epoch_seconds, at.epoch_sent, at.epoch_dense = at.epoch + 1, 0, 0.0, 0, 0
         tally.clear()
         if self.recipe.target is not None or self.recipe.patience is not None or at.epoch >= self.recipe.epochs:

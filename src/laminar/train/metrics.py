@@ -62,11 +62,11 @@ class Tally:
 
 def check_target(target: Target | None, task: str) -> None:
     """A target that this task never measures would never be reached: L004 before training, not a run to the last epoch."""
-    measured = {"loss", "accuracy"} if task == "classification" else {"loss", "mae", "r2"}
+    measured = ("accuracy", "loss", "change") if task == "classification" else ("loss", "mae", "r2", "change")
     for name in target.figures() if target else {}:
         if name not in measured:
             raise LaminarError(
                 "L004",
-                f"target.{name} is given, but for {task} there are only {', '.join(sorted(measured))}",
-                hint=f"write target = {{ {min(measured)} = … }}",
+                f"target.{name} is given, but for {task} there are only {', '.join(measured)}",
+                hint=f"write target = {{ {measured[0]} = … }}",
             )

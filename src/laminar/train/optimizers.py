@@ -1,6 +1,7 @@
 """Optimizers: torch's own update rules, called without the bookkeeping that torch.optim's classes do at every step.
 
     sgd      momentum (Polyak 1964), nesterov (Sutskever et al., ICML 2013)
+    isgd     sgd, with further steps on some batches (isgd.py)
     adam     Kingma & Ba, arXiv 1412.6980
     adamw    Loshchilov & Hutter, arXiv 1711.05101
     adagrad  Duchi et al., JMLR 2011
@@ -31,6 +32,7 @@ from laminar.train.strides import in_order_of, is_dense
 
 _SLOTS: Final = {
     "sgd": ("momentum",),
+    "isgd": ("momentum",),
     "adam": ("mean", "square", "count"),
     "adamw": ("mean", "square", "count"),
     "adagrad": ("square", "count"),
@@ -106,7 +108,7 @@ def refuse_other_state(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -
 
 def slots_of(recipe: Recipe) -> tuple[str, ...]:
     """The names of what an optimizer remembers of each parameter; `count` is a single number, the others are as large as it."""
-    return _SLOTS[recipe.optimizer] if recipe.optimizer != "sgd" or recipe.momentum else ()
+    return _SLOTS[recipe.optimizer] if recipe.optimizer not in ("sgd", "isgd") or recipe.momentum else ()
 
 
 def new_state(recipe: Recipe, params: Sequence[Tensor]) -> dict[str, list[Tensor]]:
@@ -149,7 +151,7 @@ def update_rule(recipe: Recipe, params: Sequence[Tensor], norms: Norms = norms_a
     # On CPU the kernels behind torch's rules are called at once: sorting tensors by device and dtype takes longer than a small step.
     direct = fused and all(p.device.type == "cpu" for p in params)
 
-    if recipe.optimizer == "sgd":
+    if recipe.optimizer in ("sgd", "isgd"):
         fixed |= {"momentum": settings["momentum"], "nesterov": settings["nesterov"], "dampening": 0.0}
 
         def by_sgd(params: list[Tensor], grads: list[Tensor], state: list[list[Tensor]], lr: float) -> None:

@@ -17,40 +17,56 @@ from laminar.train.compression import Dgc
 from laminar.train.on_grid import Grid
 from laminar.train.schedules import Constant, Cosine, OneCycle, Schedule, Step
 from laminar.train.splitting import SplitStrategy
-from laminar.train.strategies import AnyStrategy, Averaging, Downpour, ManySpec, Name, Sync
+from laminar.train.strategies import AnyStrategy, Averaging, Downpour, ManySpec, Name, Solo, Sync
 from laminar.train.strategies import strategy as strategy_of
 
-Optimizer = Literal["sgd", "adam", "adamw", "adagrad", "lars", "lamb"]
+Optimizer = Literal["sgd", "isgd", "adam", "adamw", "adagrad", "lars", "lamb"]
 Loss = Literal["cross-entropy", "mse", "l1", "huber"]
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 
-LR: Final[dict[Optimizer, float]] = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001, "adagrad": 0.01, "lars": 1.0, "lamb": 0.003}
-WEIGHT_DECAY: Final[dict[Optimizer, float]] = {"sgd": 0.0, "adam": 0.0, "adamw": 0.01, "adagrad": 0.0, "lars": 1e-4, "lamb": 0.01}
+LR: Final[dict[Optimizer, float]] = {
+    "sgd": 0.01,
+    "isgd": 0.01,
+    "adam": 0.001,
+    "adamw": 0.001,
+    "adagrad": 0.01,
+    "lars": 1.0,
+    "lamb": 0.003,
+}
+WEIGHT_DECAY: Final[dict[Optimizer, float]] = {"adamw": 0.01, "lars": 1e-4, "lamb": 0.01}  # 0 for the others
 EPS: Final[dict[Optimizer, float]] = {"adam": 1e-8, "adamw": 1e-8, "adagrad": 1e-10, "lamb": 1e-6}
-MOMENTUM: Final[dict[Optimizer, float]] = {"sgd": 0.0, "lars": 0.9}
+MOMENTUM: Final[dict[Optimizer, float]] = {"sgd": 0.0, "isgd": 0.0, "lars": 0.9}
 BETAS: Final = (0.9, 0.999)
 TRUST: Final = 0.001
+DEVIATIONS, REPEATS, CAUTION = 3.0, 5, 0.1  # of isgd
 HUBER_DELTA: Final = 1.0
+
+# For a look at how long steps take: of a recipe that is only tried.
+NO_CHECKPOINTS: Final[dict[str, Any]] = {"checkpoint_seconds": 1e9, "checkpoint_steps": None, "checkpoint_write_seconds": 0.0}
 
 _PLAIN: Final[dict[str, Schedule]] = {"constant": Constant(), "cosine": Cosine(), "one-cycle": OneCycle()}
 
 # What only some optimizers know: a field written for another one is a misunderstanding worth an error.
 _ONLY: Final[dict[str, tuple[Optimizer, ...]]] = {
-    "momentum": ("sgd", "lars"),
-    "nesterov": ("sgd",),
+    "momentum": ("sgd", "isgd", "lars"),
+    "nesterov": ("sgd", "isgd"),
     "betas": ("adam", "adamw", "lamb"),
     "eps": ("adam", "adamw", "adagrad", "lamb"),
     "trust": ("lars",),
+    "deviations": ("isgd",),
+    "repeats": ("isgd",),
+    "caution": ("isgd",),
 }
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Stop at the end of the epoch in which the test split reaches every figure given here."""
+    """Stop at the end of the epoch in which every figure given here is reached, by the test split unless another is said."""
 
     accuracy: float | None = None
     loss: float | None = None
     mae: float | None = None
     r2: float | None = None
+    change: float | None = None  # not of the test split: of the weights, over the epoch (changes.py)
 
     def __post_init__(self) -> None:
         if not self.figures():
@@ -63,14 +79,17 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise ValueError(f"target.{name} is {value}, but must be a number of 0 or more")
         if self.r2 is not None and not math.isfinite(self.r2):
             raise ValueError(f"target.r2 is {self.r2}, but must be a number")
+        if self.change is not None and not 0 < self.change < 1:
+            raise ValueError(f"target.change is {self.change}, but must be a share of the weights' size: above 0 and below 1")
 
     def figures(self) -> dict[str, float]:
         return {name: float(value) for name, value in msgspec.structs.asdict(self).items() if value is not None}
 
     def reached(self, metrics: dict[str, float]) -> bool:
-        """Losses and errors are to be at most the figure, accuracy and r2 at least."""
+        """Losses, errors and the change are to be at most the figure, accuracy and r2 at least. What is not known is not reached."""
         return all(
-            metrics[name] >= wanted if name in ("accuracy", "r2") else metrics[name] <= wanted for name, wanted in self.figures().items()
+            name in metrics and (metrics[name] >= wanted if name in ("accuracy", "r2") else metrics[name] <= wanted)
+            for name, wanted in self.figures().items()
         )
 
 
@@ -85,6 +104,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     betas: tuple[float, float] | None = None
     eps: float | None = None
     trust: float | None = None  # lars: how far a tensor may move in a step, as a share of its norm
+    deviations: float | None = None  # isgd: so many standard deviations above the mean is a batch's loss out of control
+    repeats: int | None = None  # isgd: the most further steps on such a batch
+    caution: float | None = None  # isgd: the weight of staying near to where the weights were
     scale_lr: Literal["none", "linear", "sqrt"] = "none"  # lr is for steps of base_batch samples, and scaled to those there are
     base_batch: int | None = None
     accumulate: int = 1  # batches whose gradients make one step
@@ -100,20 +122,22 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # These change how long training takes, or how well it survives a kill, and not what is learnt; they are in no key.
     threads: int | None = None
     checkpoint_seconds: float = 30.0
+    checkpoint_steps: int | None = None  # and after every so many steps
+    checkpoint_write_seconds: float = 0.0  # writing one takes at least so long: tries out what a slow store would cost
     keep_features: Literal["auto", "always", "never"] = "auto"
     # How many workers share the training; in the key only where what is learnt depends on it.
     strategy: Name | AnyStrategy | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "accumulate", "base_batch", "threads", "patience"):
+        for name in ("epochs", "batch", "accumulate", "base_batch", "threads", "patience", "repeats", "checkpoint_steps"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}, but must be 1 or more")
-        for name in ("lr", "clip", "eps", "trust"):
+        for name in ("lr", "clip", "eps", "trust", "deviations"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"{name} is {value}, but must be a number above 0")
-        for name in ("weight_decay", "checkpoint_seconds", "warmup"):
+        for name in ("weight_decay", "checkpoint_seconds", "checkpoint_write_seconds", "warmup", "caution"):
             value = getattr(self, name)
             if value is not None and not (value >= 0 and math.isfinite(value)):
                 raise ValueError(f"{name} is {value}, but must be a number of 0 or more")
@@ -148,10 +172,20 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _check_strategy(self, chosen: AnyStrategy) -> None:
         """What a strategy cannot do is said before anything is started."""
+        if self.optimizer == "isgd":
+            self._check_isgd(chosen)
         if isinstance(chosen, Grid):
             for name, plain in (("dtype", "float32"), ("accumulate", 1), ("patience", None)):
                 if getattr(self, name) != plain:
                     raise ValueError(f'{name} is given with strategy "grid", whose nodes know nothing of it; leave {name} out')
+            if self.target is not None and self.target.change is not None:
+                raise ValueError('target.change is given with strategy "grid", which has rounds and no epochs; name accuracy or loss')
+        if isinstance(chosen, Grid | ManySpec) and not isinstance(chosen, Sync):
+            for name in ("checkpoint_steps", "checkpoint_write_seconds"):
+                if getattr(self, name):
+                    raise ValueError(
+                        f'{name} is given with strategy "{chosen.kind}", whose server keeps what there is by itself; leave {name} out'
+                    )
         if isinstance(chosen, SplitStrategy) and self.dtype != "float32":
             raise ValueError(f'dtype is "{self.dtype}" with strategy "{chosen.kind}", whose workers compute in float32; leave dtype out')
         if not isinstance(chosen, ManySpec):
@@ -175,6 +209,20 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
         if isinstance(chosen, Averaging) and chosen.every == "end" and (self.target is not None or self.patience is not None):
             raise ValueError('target and patience need a test after each epoch, but strategy.every = "end" has one model at the end only')
+
+    def _check_isgd(self, chosen: AnyStrategy) -> None:
+        """It looks at the loss of each batch, and computes some of them again: one process does, with one batch for each step."""
+        if not isinstance(chosen, Solo):
+            raise ValueError(
+                f'optimizer is "isgd" with strategy "{chosen.kind}", but only one process takes further steps on a batch; '
+                'set optimizer = "sgd", or leave strategy out'
+            )
+        for name, wanted in (("accumulate", (1,)), ("dtype", ("float32", "float64"))):
+            if getattr(self, name) not in wanted:
+                raise ValueError(
+                    f'{name} is {getattr(self, name)!r} with optimizer "isgd", but must be {" or ".join(map(repr, wanted))}; '
+                    'or set optimizer = "sgd"'
+                )
 
     @property
     def plan(self) -> Schedule:
@@ -204,12 +252,16 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def settings(self) -> dict[str, Any]:
         """What the chosen optimizer is made with, besides the learning rate; defaults filled in."""
-        decay = WEIGHT_DECAY[self.optimizer] if self.weight_decay is None else self.weight_decay
+        decay = WEIGHT_DECAY.get(self.optimizer, 0.0) if self.weight_decay is None else self.weight_decay
         found: dict[str, Any] = {"weight_decay": float(decay)}
         if self.optimizer in MOMENTUM:
             found["momentum"] = float(MOMENTUM[self.optimizer] if self.momentum is None else self.momentum)
-        if self.optimizer == "sgd":
+        if self.optimizer in _ONLY["nesterov"]:
             found["nesterov"] = bool(self.nesterov)
+        if self.optimizer == "isgd":
+            found["deviations"] = float(DEVIATIONS if self.deviations is None else self.deviations)
+            found["repeats"] = REPEATS if self.repeats is None else self.repeats
+            found["caution"] = float(CAUTION if self.caution is None else self.caution)
         if self.optimizer == "lars":
             found["trust"] = float(TRUST if self.trust is None else self.trust)
         if self.optimizer in EPS:

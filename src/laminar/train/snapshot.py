@@ -17,6 +17,7 @@ from laminar.core import digest
 from laminar.core.errors import LaminarError
 from laminar.core.figures import number
 from laminar.train.borrowed import load_rng, rng_state
+from laminar.train.changes import Changes
 from laminar.train.checkpoint import Checkpoint, pack, unpack
 from laminar.train.dtype import LossScale
 from laminar.train.job import Job
@@ -49,9 +50,14 @@ class Progress(msgspec.Struct):
     waited: int = 0  # epochs since then
     stopped: str = ""  # why there is nothing more to do
     metrics: dict[str, float] = {}  # on the test split, after the newest whole epoch
+    change: float | None = None  # of the weights, in that epoch (changes.py); None: not known
+    checkpoints: int = 0  # within the training: that of its end is none of them
+    checkpoint_seconds: float = 0.0  # for which training stood still, to keep those
     sent: int = 0  # bytes of gradients between the members of a team
     epoch_sent: int = 0  # in this epoch
     epoch_dense: int = 0  # what it would have been without compression
+    losses: list[float] = []  # of the newest batches, where the optimizer goes by them (isgd.py)
+    repeated: int = 0  # batches on which it took further steps
     shares: list[int] = []  # rows of a batch for each member of a team, where they are measured
 
     def tested(self, epoch: int, metrics: dict[str, float]) -> None:
@@ -64,8 +70,10 @@ class Progress(msgspec.Struct):
 
     def reason_to_stop(self, recipe: Recipe) -> str:
         """Why the epoch that was tested last is the end; empty where it is not."""
-        if recipe.target is not None and recipe.target.reached(self.metrics):
-            return f"target reached in epoch {self.epoch}"
+        figures = self.metrics if self.change is None else {**self.metrics, "change": self.change}
+        if recipe.target is not None and recipe.target.reached(figures):
+            by = f", in which weights changed by {number(self.change)} of their size" if recipe.target.change is not None else ""
+            return f"target reached in epoch {self.epoch}{by}"
         if self.epoch >= recipe.epochs:
             return ALL_DONE
         if recipe.patience is not None and self.waited >= recipe.patience:
@@ -99,6 +107,7 @@ class Run:
     scale: LossScale | None
     tally: Tally
     frozen: dict[str, Any]  # as it was at the start: frozen_state()
+    changes: Changes | None = None  # None: nobody wants to know them
     progress: Progress = field(default_factory=Progress)
 
     def gather(self) -> Members:
@@ -114,7 +123,10 @@ class Run:
     def tensors(self) -> dict[str, Tensor | Later]:
         """What is learned, and what the optimizer remembers; whole, or to be put together by all members of a team, in this order."""
         whole = _as_it_is if self.job.team is None else self.job.team.whole
+        # between epochs they are the weights themselves
+        before = self.changes.tensors() if self.changes is not None and self.progress.batch else {}
         return {
+            **{f"before/{name}": whole(name, tensor) for name, tensor in before.items()},
             **{f"model/{name}": whole(name, tensor) for name, tensor in changing(self.job)},
             **{f"optimizer/{name}": whole(name, tensor) for name, tensor in self.optimizer.tensors().items()},
         }
@@ -167,6 +179,8 @@ class Run:
             tensor.copy_(then)
         self.optimizer.load(Under(saved.tensors, "optimizer/"))
         self.progress = msgspec.convert(state["progress"], Progress)
+        if self.changes is not None and self.progress.batch:
+            self.changes.load(Under(saved.tensors, "before/"))
         if self.scale is not None:
             self.scale.scale, self.scale.good = state["scale"]
         if team is None or not team.rank:

@@ -6,6 +6,7 @@ the same figures: what is summed over the team is the same number everywhere. Me
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Protocol
@@ -153,6 +154,16 @@ class Team(Protocol):
         """Element by element over the team; everybody waits for everybody."""
         ...
 
+    def answers_for(self, name: str) -> bool:
+        """Does this member count what it has of the model's tensor, where something is added up over all tensors? Of those that have the
+        same part of it, one does."""
+        ...
+
+    def over_tensors(self, own: Sequence[Sequence[float]]) -> list[float]:
+        """Sums, column by column, of a row of numbers for each tensor of the model; of what other members answer for, `own` has zeros.
+        Everybody waits for everybody, and gets the same numbers."""
+        ...
+
     def gather(self, own: bytes) -> list[bytes]:
         """For member 0: what each has given, by rank. The others get an empty list."""
         ...
@@ -217,6 +228,15 @@ class WholeModel(OwnRows):
     def holds(self, name: str) -> bool:  # noqa: ARG002
         return True
 
+    def sum(self, own: Sequence[float]) -> list[float]:
+        raise NotImplementedError
+
+    def answers_for(self, name: str) -> bool:  # noqa: ARG002
+        return not self.rank
+
+    def over_tensors(self, own: Sequence[Sequence[float]]) -> list[float]:
+        return self.sum(sums_of_columns(own))  # all but one add zeros
+
     def learn(self, learner: Learner, inputs: list[Tensor], targets: Tensor, share: float) -> tuple[Tensor | None, float]:
         if not len(targets):  # some have none of a short batch
             return None, 0.0
@@ -230,6 +250,11 @@ class WholeModel(OwnRows):
 
     def expect(self, rows: int) -> None:
         """Whoever has the whole model need not know of others' rows."""
+
+
+def sums_of_columns(rows: Sequence[Sequence[float]]) -> list[float]:
+    """Rounded once, so that no order of the rows is better than another."""
+    return [math.fsum(column) for column in zip(*rows, strict=True)]
 
 
 def blamed(ranks: Sequence[int]) -> str:

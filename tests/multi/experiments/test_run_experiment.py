@@ -19,8 +19,8 @@ from laminar.core.errors import LaminarError
 from laminar.core.events import Event
 from laminar.experiments import files
 from laminar.experiments.record import Statement, Trial
-from laminar.experiments.run import all_failed
-from laminar.experiments.spec import Budget, Halving, Range, Search
+from laminar.experiments.run import all_failed, run
+from laminar.experiments.spec import Budget, Halving, Range, Search, VariantSpec
 from laminar.experiments.statistics import summary
 from laminar.experiments.trial_process import TrialProcess
 from laminar.store.gc import plan_gc, sweep
@@ -474,3 +474,38 @@ def test_a_killed_child_is_one_failed_trial(lab: Lab) -> None:
     assert outcomes(trials) == ["failed"]
     assert "SIGKILL" in trials[0].error["message"]
     assert time.monotonic() - began < 120
+
+
+def test_what_a_slow_store_costs_is_measured_and_named(lab: Lab) -> None:
+    """Two steps an epoch, a checkpoint after each; the fourth is the end's, beside that of the last step."""
+    settings = {"epochs": 2, "checkpoint_steps": 1}
+    variants = [VariantSpec(settings={**settings, "checkpoint_write_seconds": one}) for one in (0.0, 0.05)]
+    measures = ["seconds", "checkpoint_seconds", "without_checkpoints", "checkpoints", "checkpoint_bytes", "test_seconds"]
+    prepared = lab.prepared(variant=variants, measures=measures, timed=True, warm_up=0, even_if_busy=True)
+    trials = run(prepared.description, prepared.sweep, prepared.file, lab.store)
+    quick, slow = trials if trials[0].variant == prepared.description.benchmark else reversed(trials)
+    assert (quick.metrics["checkpoints"], slow.metrics["checkpoints"]) == (4, 4)
+    assert slow.metrics["checkpoint_seconds"] >= 0.2  # of the other only the machine says how long it takes
+    assert slow.spent["checkpoints"] == pytest.approx(slow.metrics["checkpoint_seconds"], abs=1e-3)
+    assert slow.metrics["checkpoint_bytes"] > 1000 and slow.metrics["test_seconds"] > 0
+    found = summary(prepared.description, trials)
+    assert found.tables[0].name == "checkpoints"
+
+
+def test_one_sweep_runs_in_several_places(lab: Lab) -> None:
+    """Here, and by the agents of a cluster, which are on this machine."""
+    given: dict[str, Any] = {"axes": {"on": ["local", "agents"]}, "measures": ["seconds", "loss"]}
+    heard: list[Event] = []
+    trials = lab.run(heard.append, **given, timed=True, warm_up=0, even_if_busy=True)
+    assert [one.outcome for one in trials] == ["done", "done"], [one.error for one in trials]
+    place = {str(one["label"]): [] for one in heard if one["event"] == "trial"}
+    at = ""
+    for event in heard:
+        at = str(event["label"]) if event["event"] == "trial" else at
+        if event["event"] == "worker":
+            place[at].append(event["role"])
+    assert place == {"on local": [], "on agents": ["worker"]}  # one process here is one worker there
+    assert trials[0].metrics["loss"] == pytest.approx(trials[1].metrics["loss"], abs=1e-4)  # they learn the same
+    with pytest.raises(LaminarError, match="itself says where") as caught:
+        lab.run(**given, on="agents")
+    assert caught.value.code == "L008"

@@ -58,15 +58,6 @@ def net(classes, input_shape):
 """
 
 
-STEADY = """\
-from torch import nn
-
-
-def net(classes, input_shape):
-    return nn.Sequential(nn.Linear(input_shape[0], 16), nn.ReLU(), nn.Linear(16, classes))
-"""
-
-
 class ClusterProject:
     def __init__(self, folder: Path, *, layers: int = 1) -> None:
         import numpy as np
@@ -93,11 +84,6 @@ class ClusterProject:
     @property
     def slow(self) -> Path:
         return self.folder / "slow"
-
-    def steady(self) -> ClusterProject:
-        """A model that asks for no file while it is trained: that would be in the key of one process, and workers' are not seen."""
-        (self.folder / "models.py").write_text(STEADY)
-        return self
 
     def build(
         self, launcher: Launcher | None, strategy: str, workers: int = 2, *, on_event: Callable[[dict[str, Any]], None] | None = None

@@ -199,6 +199,13 @@ def test_every_strategy_builds(tmp_path: Path, kind: str) -> None:
     assert unused.tolist() == [1.0] * 7  # no gradient, no decay
 
 
+def test_there_are_no_more_servers_than_tensors(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    done = project.build("--strategy", "downpour:shards=9", "--workers", "2")
+    assert any("shards = 9, but the layer trains 7 tensors, which are not cut: 7 parameter servers" in note for note in done["notes"])
+    assert sorted(project.processes("server")) == list(range(7))
+
+
 @pytest.mark.parametrize(("kind", "elastic"), thinned([("downpour", True), ("averaging", False), ("quorum", True)]))
 def test_a_worker_and_a_server_are_killed(tmp_path: Path, kind: str, elastic: bool) -> None:
     project = Project(tmp_path / "p", model="slow", epochs=30)
@@ -391,7 +398,6 @@ def test_a_worker_with_nan_is_named(tmp_path: Path) -> None:
         ("quorum", 26, "which 26 workers cannot share"),
         ("averaging", 29, "an epoch has 28 batches for 29 workers"),
         ("downpour", 701, "there are 700 samples for 701 workers"),
-        ("downpour:shards=8", 2, "shards is 8, but the layer trains 7 tensors"),
     ],
 )
 def test_what_cannot_be_run_is_told(tmp_path: Path, strategy: str, workers: int, said: str) -> None:

@@ -122,7 +122,7 @@ def test_on_a_cluster_it_has_an_agent_of_its_own_whose_loss_is_nobodys(tmp_path:
 
 
 def test_one_worker_on_a_cluster_learns_what_one_process_does(tmp_path: Path) -> None:
-    alone, away = ClusterProject(tmp_path / "a").steady(), ClusterProject(tmp_path / "b").steady()
+    alone, away = ClusterProject(tmp_path / "a"), ClusterProject(tmp_path / "b")
     (one,) = alone.build(None, "solo", 1).layers
     (layer,) = away.build(LocalAgents(), "averaging:outer=nesterov,every=4", 1).layers
     assert layer.key == one.key

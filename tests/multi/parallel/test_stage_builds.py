@@ -94,6 +94,9 @@ def test_what_is_shown_is_what_is_sent(tmp_path: Path, strategy: str) -> None:
     else:
         sent = workers * found["sent_per_step"]
     assert "of the model's numbers" in laminar(folder, "show", "base", "--split").stdout
+    asked = laminar(folder, "show", "base", "--split", "--strategy", "pipeline:stages=3", "--workers", "3", "--json")
+    assert json.loads(asked.stdout)["workers"] == 3
+    assert laminar(folder, "show", "base", "--strategy", "pipeline").returncode == 2  # without --split
     built(folder)
     (epoch,) = events(folder, "epoch")
     assert epoch["bytes"] == sent  # what is told at the end of a step counts in the next

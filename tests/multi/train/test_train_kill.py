@@ -21,12 +21,13 @@ CHILD = f"""
 import sys
 sys.path.insert(0, {str(JOBS)!r})
 from pathlib import Path
+import msgspec
 import torch
 torch.set_num_threads(1)
 from train_jobs import VARIANTS
 from laminar.train.loop import train
 job = VARIANTS[{VARIANT!r}](Path(sys.argv[1]))
-job.checkpoint_steps = 1
+job.recipe = msgspec.structs.replace(job.recipe, checkpoint_steps=1)
 train(job, lambda event: print(event["event"], flush=True))
 """
 

@@ -98,6 +98,61 @@ def test_check_looks_at_all_kernels_of_a_file(verbs: Verbs) -> None:
     assert code == 2 and "K14" in err and "two.c:7:" in err
 
 
+def test_show_has_objects_and_operators(verbs: Verbs) -> None:
+    code, out, err = verbs("kernel show leaky.c")
+    assert (code, err) == (0, "")
+    assert re.search(r"^x +float +\[n\] +array, in +global +2:52 +3 *$", out, re.MULTILINE)
+    assert "3:15  │  └─ value: load x float\n" in out
+    shown = json.loads(verbs("kernel show leaky.c --json")[1])
+    (kernel,) = shown["kernels"]
+    assert (shown["file"], kernel["name"], kernel["tree"]["operator"]) == ("leaky.c", "kernel", "kernel")
+    assert [one["name"] for one in kernel["objects"]] == ["i", "n", "slope", "x", "y", "v"]
+
+
+def test_show_of_all_kernels_of_a_file_and_of_none(verbs: Verbs) -> None:
+    verbs.write("two.c", LEAKY + "void kernel_backward(int i, int n, const float grad_y[n], float grad_x[n]) { grad_x[i] = grad_y[i]; }\n")
+    assert [one["name"] for one in json.loads(verbs("kernel show two.c --json")[1])["kernels"]] == ["kernel", "kernel_backward"]
+    verbs.write("bad.c", "void kernel(int i, int n, float *p) {}\n")
+    code, out, err = verbs("kernel show bad.c")
+    assert (code, out) == (2, "") and "K04" in err
+
+
+def test_run_with_a_trace(verbs: Verbs) -> None:
+    line = "kernel run leaky.c --param x=@x.npy --param slope=0.5 --trace"
+    np.save(verbs.folder / "x.npy", np.array([1, -2, 3], "float32"))
+    code, out, err = verbs(line)
+    assert (code, err) == (0, "")
+    assert re.search(r"^5:12 +v +register +3:11 +itself +instance 0 gets v +2$", out, re.MULTILINE)
+    assert re.search(r"^5:12 +v +register +4:19 +itself +instance 1 gets v +1$", out, re.MULTILINE)
+    shown = json.loads(verbs(f"{line} --json")[1])
+    assert {"line": 4, "column": 19} in [one["from"] for one in shown["trace"]["flows"]]
+    assert json.loads(verbs("kernel run leaky.c --param x=@x.npy --param slope=0.5 --json")[1])["trace"] is None
+    code, _, err = verbs(f"{line} --engine native")
+    assert code == 2 and "--trace: only the emulator keeps" in err
+
+
+def test_run_with_the_account_of_guesses(verbs: Verbs) -> None:
+    slow = "float slow(float v) { for (int t = 0; t < 3000; t++) v = v * 0.9f + 0.1f; return v; }\n"
+    head = "void kernel(int i, int n, const float x[n], float y[n]) {\n"
+    verbs.write("split.c", f"{slow}{head} float a = slow(x[i]);\n float b = 0;\n if (a > 0) b = slow(a + 1);\n y[i] = b;\n}}\n")
+    code, out, err = verbs("kernel run split.c --param x=ones:2 --guesses")
+    assert (code, err) == (0, "")
+    assert re.search(
+        r"^guesses on 2 threads: \d started, \d taken, \d thrown away; [\d.]+ ms of work won, [\d.]+ ms for nothing$", out, re.M
+    )
+    shown = json.loads(verbs("kernel run split.c --param x=ones:2 --guesses --threads 3 --json")[1])["guesses"]
+    assert shown["runs"] == 1 and shown["started"] == shown["committed"] + shown["thrown_away"]
+    assert json.loads(verbs("kernel run split.c --param x=ones:2 --json")[1])["guesses"] is None
+
+
+def test_no_guesses_where_instances_wait(verbs: Verbs) -> None:
+    verbs.write("waits.c", "void kernel(int i, int n, float y[n]) { barrier(); y[i] = 1; }\n")
+    code, out, err = verbs("kernel run waits.c --instances 2 --guesses")
+    assert (code, out) == (2, "") and "waits.c has barriers" in err
+    code, out, err = verbs("kernel run shift.c --param x=ones:2 --guesses")
+    assert code == 2 and "L703" in err and "guesses" not in out, "a kernel with findings is not run again"
+
+
 def test_run_saves_outputs(verbs: Verbs) -> None:
     x = np.array([1, -2, 3], "float32")
     np.save(verbs.folder / "x.npy", x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from laminar.data.fragments.cut import Pixels, cut, prepare
-from laminar.data.fragments.turn import ONE, turn_of
+from laminar.data.fragments.reach import ONE
+from laminar.data.fragments.table import FragmentTable
+from laminar.data.fragments.turn import turn_of
 from laminar.data.spec import FragmentSpec
 
 few = settings(derandomize=True, max_examples=60, deadline=None)
@@ -94,6 +97,41 @@ def test_edges_differ_only_where_a_fragment_leaves_its_image() -> None:
     assert set(np.unique(black)) == {0, 200}
     assert 0.05 < (black == 0).mean() < 0.3
     assert (fragment(image, 20, 20, 45, 20, "black") == 200).all()
+
+
+@pytest.mark.parametrize("last", ["move", "drop"])
+def test_inside_no_fragment_has_a_pixel_that_is_not_in_its_image(last: Literal["move", "drop"]) -> None:
+    """The image is dark and lies in a bright frame. A fragment that shows any of the frame has read beyond the image."""
+    size, border, width, height = 16, 16, 70, 53
+    framed = np.full((1, height + 2 * border, width + 2 * border), 255, dtype=np.uint8)
+    framed[:, border : border + height, border : border + width] = 0
+    inside = FragmentTable([(width, height)], FragmentSpec(size=size, overlap=0.5, rotate=5, edge="inside", last=last))
+    every = FragmentTable([(width, height)], FragmentSpec(size=size, overlap=0.5, rotate=5, last=last))
+
+    def bright(table: FragmentTable) -> set[tuple[int, int, int]]:
+        at = table.locate(np.arange(len(table)))
+        out = np.empty((len(at), 1, size, size), dtype=np.uint8)
+        cut(prepare(framed, FragmentSpec(size=size)), at.x + border, at.y + border, at.angle, out)
+        shown = out.reshape(len(out), -1).any(axis=1)
+        return set(zip(at.x[shown].tolist(), at.y[shown].tolist(), at.angle[shown].tolist(), strict=True))
+
+    assert not bright(inside)
+    left_out = len(every) - len(inside)
+    assert 0 < left_out < len(every) / 2
+    assert len(bright(every)) > 0.95 * left_out  # hardly one is left out that shows none of the frame
+    image = picture(width, height)
+    at = inside.locate(np.arange(len(inside)))
+    cuts = [np.empty((len(at), 1, size, size), dtype=np.uint8) for _ in range(2)]
+    for out, edge in zip(cuts, ("inside", "mirror"), strict=True):
+        cut(prepare(image, FragmentSpec(size=size, edge=edge)), at.x, at.y, at.angle, out)
+    assert (cuts[0] == cuts[1]).all()
+
+
+def test_inside_a_fragment_that_leaves_its_image_is_refused() -> None:
+    image = picture(60, 50)
+    assert fragment(image, 0, 0, 90, 16, "inside").shape == (1, 16, 16)
+    with pytest.raises(ValueError, match="a turned fragment at 0, 8 leaves its image of 60x50"):
+        fragment(image, 0, 8, 30, 16, "inside")
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])

@@ -178,10 +178,14 @@ def test_the_sample_is_part_of_the_fingerprint(project: Path) -> None:
             {"sample": SampleSpec(per_class=2, seed=1)},
             {"fragment": FragmentSpec(size=8, overlap=0.5, rotate=90, edge="black")},
             {"fragment": FragmentSpec(size=8, overlap=0.5)},
+            {"fragment": FragmentSpec(size=8, overlap=0.5, rotate=90, edge="inside")},
+            {"fragment": FragmentSpec(size=8, overlap=0.5, rotate=90, last="drop")},
             {"split": SplitSpec(seed=1)},
         )
     }
-    assert len(found) == 6
+    assert len(found) == 8
+    plain = {"size": 8, "overlap": 0.5, "rotate": 90, "edge": "mirror", "cut": 1}
+    assert fingerprint(SPEC, project, project / "memory")["fragment"] == plain  # as it was before `last`: older keys stand
     assert fingerprint(msgspec.structs.replace(SPEC, memory="1GB"), project, project / "memory") == fingerprint(
         SPEC, project, project / "memory"
     )

@@ -124,3 +124,26 @@ def test_what_a_larger_batch_saves_on_two_workers() -> None:
     assert table.rows[1]["time"] is None
     without = [one for one in trials if one.variant not in (known["adam, 4,096"].id, known["lars, 4,096"].id)]
     assert summary(made, without).tables[0].rows[-1][verdict] == "not shown"
+
+
+def test_what_checkpoints_explain_is_said() -> None:
+    ready = parts("flowers", Ask(quick=True))[0]
+    made, known = described(ready)
+    plain = {"checkpoints": 0.0, "checkpoint_seconds": 0.0}
+    slow = {"checkpoints": 5.0, "checkpoint_seconds": 10.0, "checkpoint_bytes": 2e6}
+    found = summary(
+        made,
+        [
+            trial(known["local"], seconds=8.0, metrics=plain),
+            trial(known["slow store"], seconds=20.0, metrics=slow),
+            trial(known["master, 2 workers, 1 server"], seconds=9.0),  # whose server writes meanwhile
+        ],
+    )
+    (table,) = [one for one in found.tables if one.name == "checkpoints"]
+    assert values(table) == [("local", 0.0, None, None, 0.0, 8.0, None), ("slow store", 5.0, 2.0, 2e6, 10.0, 10.0, 12.0)]
+    (said,) = [note for note in found.notes if "stood still" in note]
+    assert said.replace("\u00a0", " ") == (
+        "slow store: training stood still for 10.00 s of its 20.00 s for 5 checkpoints of 2.00 s each, "
+        "which is 83 % of what it takes longer than the benchmark"
+    )
+    assert found.rows[1].figures["without_checkpoints"].median == 10.0

@@ -28,12 +28,15 @@ def viewed(kind: str) -> View:
     return view(*getattr(made_up_experiments, kind)())
 
 
+CURVES = ["accuracy-against-time", "over-fitting"]
+
+
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
         ("cores", ["speed-up", "along-workers", "per-cent-of-benchmark", "accuracy-against-time", "over-fitting", "bytes-over-time"]),
         ("neurons", ["along-neurons", "per-cent-of-benchmark", "accuracy-against-time", "over-fitting"]),
-        ("batches", ["steps-against-batch", "along-batch", "per-cent-of-benchmark", "accuracy-against-time", "over-fitting"]),
+        ("batches", ["steps-against-batch", "along-batch", "per-cent-of-benchmark", "time-against-accuracy", *CURVES]),
         ("many_variants", ["along-lr", "accuracy-against-time", "over-fitting"]),
         ("one_variant", ["accuracy-against-time", "over-fitting"]),
         ("empty", []),

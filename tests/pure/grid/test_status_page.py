@@ -12,6 +12,8 @@ import pytest
 
 HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
 DOCUMENT = Path(__file__).with_name("fake_document.js").read_text()
+NOTHING = {"seconds": 0.0, "computing": 0.0, "transfer": 0.0, "waiting": 0.0, "paused": 0.0, "wasted": 0.0}
+SPENT = {"seconds": 50.0, "computing": 0.61, "transfer": 0.02, "waiting": 0.25, "paused": 0.07, "wasted": 0.05}
 RUN: dict[str, Any] = {
     "name": "net-1",
     "layer": "net",
@@ -34,6 +36,7 @@ RUN: dict[str, Any] = {
     "repeated": 0,
     "failed": 0,
     "results": {},
+    "utilization": {"nodes": 0, **NOTHING},
     "curve": [],
 }
 NODE: dict[str, Any] = {
@@ -57,6 +60,7 @@ NODE: dict[str, Any] = {
     "facts": {},
     "enrolled": 0.0,
     "active": True,
+    "utilization": NOTHING,
 }
 ROUND: dict[str, Any] = {
     "name": "net-1",
@@ -71,6 +75,7 @@ ROUND: dict[str, Any] = {
     "answers": 3,
     "why": "quorum",
     "stepped": True,
+    "utilization": NOTHING,
 }
 
 TASK: dict[str, Any] = {
@@ -166,12 +171,25 @@ def test_figures_runs_nodes_and_rounds_are_shown() -> None:
     points = [tuple(float(n) for n in pair.split(",")) for pair in line["said"]["points"].split()]
     assert points == [(6.0, 152.0), (153.0, 116.0), (300.0, 80.0), (447.0, 44.0), (594.0, 8.0)]  # upwards, from left to right
     rows = [text(row) for row in elements(made.of("places.nodes")) if row["tag"] == "tr"][1:]
-    assert rows[0].startswith("1 desk – here 100 10 s 50 % 120 3 7 0 0 2.0 kB 10 B") and "away" in rows[1]
+    assert rows[0].startswith("1 desk – here 100 10 s 50 % – – – – – 120 3 7 0 0 2.0 kB 10 B") and "away" in rows[1]
     assert [one["style"] for one in elements(made.of("places.nodes")) if one["style"]] == [{"--share": "1.000"}, {"--share": "0.250"}]
-    assert "net-1 3 3 3 4 12.5 quorum" in text(made.of("places.rounds"))
+    assert "net-1 3 3 3 4 12.5 quorum – – – – –" in text(made.of("places.rounds"))
     assert "No task was given out yet" in text(made.of("places.tasks"))
     assert "9 net-1 3 desk invalid norm 2 min 30 s 2.0 kB" in text(page(told, newest=[TASK]).of("places.tasks"))
     assert made.of("asked") == [[path, "Bearer abc"] for path in ("v1/status", "v1/nodes", "v1/rounds", "v1/tasks")]
+
+
+def test_where_the_time_of_nodes_goes_is_shown_by_run_node_and_round() -> None:
+    made = page(
+        {**RUN, "utilization": {"nodes": 2, **SPENT}}, nodes=[{**NODE, "utilization": SPENT}], rounds=[{**ROUND, "utilization": SPENT}]
+    )
+    told = text(made.of("places.runs"))
+    for words in ("time computing 61 %", "time transfer 2 %", "time waiting 25 %", "time paused 7 %", "time wasted 5 %"):
+        assert f"nodes' {words}" in told
+    for place in ("nodes", "rounds"):
+        assert "computing transfer waiting paused wasted" in text(made.of(f"places.{place}"))
+        assert "61 % 2 % 25 % 7 % 5 %" in text(made.of(f"places.{place}"))
+    assert "time computing" not in text(page(RUN).of("places.runs"))  # nobody has reported
 
 
 @pytest.mark.parametrize("curve", [[], [{"version": 0, "made": 1.0, "loss": 2.0}], [{"version": 0, "made": 1.0, "odd": 2.0}]])

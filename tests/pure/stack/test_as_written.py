@@ -42,3 +42,9 @@ def test_passwords_stay_behind() -> None:
 )
 def test_what_has_no_password_is_as_it_was(text: str) -> None:
     assert without_secrets({"a": [text, 1, None]}) == {"a": [text, 1, None]}
+
+
+def test_every_address_of_an_index_is_masked() -> None:
+    text = "index:https://me:geheim@a/index.json, ftp://you:secret@b/index.json?token=geheim#sha256=00"
+    assert without_secrets(text) == "index:https://me:***@a/index.json, ftp://you:***@b/index.json?token=***#sha256=00"
+    assert without_secrets({"source": ["folder:x", "index:https://me:geheim@a/i"]}) == {"source": ["folder:x", "index:https://me:***@a/i"]}

@@ -84,6 +84,12 @@ def test_the_example_is_read() -> None:
             "L004",
             ["laminar.toml:24", "strategy.kind is 'pipline', but", "sync", "did you mean 'pipeline'?"],
         ),
+        (
+            "epochs = 3",
+            'epochs = 3\nstrategy = { kind = "downpour", mesh = { cols = 2 } }',
+            "L003",
+            ["laminar.toml:24", "kind = \"downpour\", which has no 'mesh'", 'a key of kind = "branches" or "mesh" or "pipeline"'],
+        ),
         ("[layer.train]\nepochs = 3\nlr = 0.01\n", "", "L004", ["'train'"]),
     ],
 )

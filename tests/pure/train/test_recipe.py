@@ -84,6 +84,12 @@ def key(**fields: Any) -> str:
         ({"dtype": "float8"}, "float8.*dtype"),
         ({"threads": 0}, "threads is 0"),
         ({"checkpoint_seconds": -1}, "checkpoint_seconds is -1"),
+        ({"checkpoint_steps": 0}, "checkpoint_steps is 0, but must be 1 or more"),
+        ({"checkpoint_write_seconds": -1}, "checkpoint_write_seconds is -1"),
+        ({"target": {"change": 1.5}}, "target.change is 1.5, but must be a share of the weights' size"),
+        ({"checkpoint_steps": 500, "strategy": "downpour"}, 'checkpoint_steps is given with strategy "downpour", whose server'),
+        ({"checkpoint_write_seconds": 1, "strategy": {"kind": "averaging", "every": 8}}, 'given with strategy "averaging"'),
+        ({"target": {"change": 0.1}, "strategy": {"kind": "grid"}}, 'target.change is given with strategy "grid", which has rounds'),
         ({"keep_features": "maybe"}, "maybe.*keep_features"),
         ({"epoch": 3}, "unknown field `epoch`"),
     ],
@@ -128,6 +134,7 @@ def test_the_same_checks_hold_in_python() -> None:
         ({"clip": 1}, {"clip": 1.0}),
         ({"target": {"accuracy": 1}}, {"target": {"accuracy": 1.0}}),
         ({}, {"threads": 4, "checkpoint_seconds": 1.0, "keep_features": "never"}),
+        ({}, {"checkpoint_steps": 500, "checkpoint_write_seconds": 20}),
     ],
 )
 def test_what_means_the_same_has_the_same_key(one: dict[str, Any], other: dict[str, Any]) -> None:
@@ -135,6 +142,7 @@ def test_what_means_the_same_has_the_same_key(one: dict[str, Any], other: dict[s
 
 
 CHANGES: list[dict[str, Any]] = [
+    {"target": {"change": 0.01}},
     {"epochs": 4},
     {"batch": 32},
     {"optimizer": "adamw"},
@@ -142,6 +150,10 @@ CHANGES: list[dict[str, Any]] = [
     {"optimizer": "sgd"},
     {"optimizer": "sgd", "momentum": 0.9},
     {"optimizer": "sgd", "momentum": 0.9, "nesterov": True},
+    {"optimizer": "isgd"},
+    {"optimizer": "isgd", "deviations": 2.0},
+    {"optimizer": "isgd", "repeats": 2},
+    {"optimizer": "isgd", "caution": 0.0},
     {"optimizer": "lars"},
     {"optimizer": "lars", "momentum": 0.0},
     {"optimizer": "lars", "trust": 0.01},

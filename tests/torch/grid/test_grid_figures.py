@@ -10,6 +10,7 @@ import pytest
 from laminar.grid.db import runs, versions
 from laminar.grid.server import overview
 from laminar.grid.server.pages import prometheus
+from laminar.grid.utilization import PARTS
 from laminar.train.on_grid import Grid
 from tests.pure.grid.test_status_page import Page, elements, text
 from tests.torch.grid.crowd import Crowd
@@ -72,11 +73,23 @@ def test_prometheus_can_read_the_figures(told: dict[str, Any]) -> None:
     parser = pytest.importorskip("prometheus_client.parser", reason="pip install 'laminar-train[dev]'")
     status = told["status"]
     status["runs"][0]["name"] = HOSTILE
+    status["runs"][0]["utilization"] = {"nodes": 6, "seconds": 9.0, **{part.value: 0.2 for part in PARTS}}
     text = prometheus(status, {"rate": 3, HOSTILE: 1})
     families = {family.name: family for family in parser.text_string_to_metric_families(text)}
     assert set(families) == {
         f"laminar_grid_{name}"
-        for name in ("nodes", "results", "requests_refused", "version", "answers", "applied", "answers_refused", "bytes_up", "metric")
+        for name in (
+            "nodes",
+            "results",
+            "requests_refused",
+            "version",
+            "answers",
+            "applied",
+            "answers_refused",
+            "bytes_up",
+            "utilization",
+            "metric",
+        )
     }
     kinds = {name: family.type for name, family in families.items()}
     assert {name for name, kind in kinds.items() if kind == "counter"} == {
@@ -89,6 +102,7 @@ def test_prometheus_can_read_the_figures(told: dict[str, Any]) -> None:
     assert samples["laminar_grid_bytes_up_total", ("run", HOSTILE)] == run["bytes"]["up"]  # to the byte
     assert samples["laminar_grid_requests_refused_total", ("reason", HOSTILE)] == 1
     assert samples["laminar_grid_metric", ("metric", "accuracy"), ("run", HOSTILE)] == 0.5
+    assert sum(value for (name, *_), value in samples.items() if name == "laminar_grid_utilization") == pytest.approx(1.0)
     assert sum(value for (name, *_), value in samples.items() if name == "laminar_grid_answers_refused_total") == sum(
         run["refused"].values()
     )

@@ -6,6 +6,7 @@ import pytest
 
 from laminar.grid.daemons.learner import TorchLearner
 from laminar.grid.population.simulate import Plan, Report, Simulation
+from laminar.grid.utilization import PARTS
 from laminar.train.on_grid import Grid
 
 GRID = Grid(workers=10, rounds=10_000, local_steps=2, deadline=3600.0, lease=3600.0)
@@ -35,3 +36,19 @@ def test_replays_and_the_nodes_of_one_person_are_among_the_liars() -> None:
     assert {"replaying", "sybil", "sleeper"} <= set(report.caught)
     assert set(report.how["replaying"]) <= {"other result"} and set(report.how["sybil"]) == {"disagrees"}
     assert report.caught["honest"] == (0, 28)
+
+
+def test_who_waits_for_nobody_computes_most() -> None:
+    """Five nodes, one of which is four times as slow: the set-up of `experiment grid`, and the founding paper's case for closing rounds at
+    80 % and for asynchronous training."""
+
+    def useful(**how: object) -> float:
+        grid = Grid(workers=5, rounds=10_000, local_steps=5, deadline=7200.0, lease=7200.0, replicate="never", **how)  # type: ignore[arg-type]
+        plan = Plan(nodes=5, hours=6.0, churn="steady", speeds=(4.0, 4.0, 4.0, 4.0, 1.0), adversaries=0.0, retry=20.0, seed=5, grid=grid)
+        report = Simulation(plan, TorchLearner()).run()
+        assert sum(report.utilization[part] for part in PARTS) == pytest.approx(1.0)
+        return report.utilization["computing"]
+
+    everyone, most, nobody = useful(quorum=1.0), useful(quorum=0.8), useful(mode="async")
+    assert everyone < 0.5 and everyone + 0.2 < most < nobody - 0.05 and nobody > 0.95
+    assert everyone < useful(quorum=0.8, late="drop") < most

@@ -40,3 +40,21 @@ def test_a_circuit_gives_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch) -
     assert len(runs) >= 2, "the second and third calls are as a circuit, whichever is faster then"
     for one in answers[1:]:
         assert torch.equal(one, answers[0])
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_the_account_of_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split, "LONG", 0.0)
+    slow = laminar.kernel(source=TEXT.replace("0.999f", "0.998f"))  # calls of one text share an account
+    assert slow.guesses.runs == 0
+    for _ in range(3):
+        slow(torch.linspace(-1, 1, 64))
+    account = slow.guesses
+    assert account.runs >= 1 and account.started == account.committed + account.thrown_away
+    assert slow.guesses == account and slow.guesses is not account, "a copy, which later calls do not change"
+
+
+def test_kernels_that_never_run_as_a_circuit_have_guessed_nothing() -> None:
+    waits = laminar.kernel(source="void kernel(int i, int n, const float x[n], float y[n]) { barrier(); y[i] = x[i]; }")
+    waits(torch.ones(3))
+    assert (waits.guesses.runs, waits.guesses.started) == (0, 0)

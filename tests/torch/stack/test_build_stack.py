@@ -11,6 +11,8 @@ import torch
 
 import laminar
 from laminar.core.errors import LaminarError
+from laminar.stack.diagnose import why_other
+from laminar.store.manifest import BuildRecord
 from tests.conftest import Example, write_example
 
 
@@ -91,6 +93,30 @@ def test_force_trains_again_and_gives_the_same(built: Example) -> None:
     assert {name: b.action for name, b in again.items()} == {"strokes": "cached", "head": "built"}
     assert again["head"].id == before["head"].id
     assert not any("does not repeat" in note for note in again["head"].notes)
+
+
+def test_another_strategy_explains_another_layer_of_the_same_inputs() -> None:
+    def record(id: str, strategy: str) -> BuildRecord:
+        return BuildRecord(
+            key="0" * 64,
+            id=id * 64,
+            inputs={},
+            stack="digits",
+            name="head",
+            spec={},
+            data=None,
+            metrics={},
+            seconds=0.0,
+            created=0.0,
+            run="",
+            provenance={"strategy": strategy},
+        )
+
+    alone, sync = record("a", "one process"), record("b", "sync, 2 workers")
+    assert why_other(alone, sync).endswith(
+        "it was trained by one process then and by sync, 2 workers now, which add the same numbers in another order"
+    )
+    assert why_other(alone, record("c", "one process")).endswith("this training does not repeat exactly")
 
 
 def test_frozen_tensors_are_those_of_the_parent(built: Example) -> None:

@@ -140,7 +140,7 @@ def test_events_tell_the_run(tmp_path: Path) -> None:
     heard: list[dict[str, Any]] = []
     train(job(tmp_path, warmup=3), heard.append)
     kinds = [event["event"] for event in read(tmp_path / "events.jsonl")]
-    assert kinds == ["start", *(["step"] * 6 + ["epoch"]) * 3, "end", "checkpoint"]
+    assert kinds == ["start", *(["step"] * 6 + ["epoch"]) * 3, "end", "checkpoint", "saved"]
     (start,) = events(tmp_path, "start")
     assert (start["steps"], start["epochs"], start["samples"], start["threads"], start["dtype"]) == (18, 3, 90, 1, "float32")
     told = losses(tmp_path)
@@ -152,7 +152,7 @@ def test_events_tell_the_run(tmp_path: Path) -> None:
     assert epoch["samples_per_second"] > 0
     weights = [16, 16, 16, 16, 16, 10]
     assert epoch["train"]["loss"] == pytest.approx(sum(s[2] * w for s, w in zip(told[6:12], weights, strict=True)) / 90)
-    assert [event["event"] for event in heard if event["event"] != "step"] == ["start", *["epoch"] * 3, "end", "checkpoint"]
+    assert [event["event"] for event in heard if event["event"] != "step"] == ["start", *["epoch"] * 3, "end", "checkpoint", "saved"]
     assert {event["layer"] for event in heard} == {"layer"}
     steps = [event for event in heard if event["event"] == "step"]
     assert steps

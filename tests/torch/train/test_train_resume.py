@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from torch import nn
@@ -28,7 +29,7 @@ def test_many_stops_give_the_bits_of_an_unbroken_run(variant: str, tmp_path: Pat
         stops = 0
         while True:
             made = VARIANTS[variant](folder)
-            made.checkpoint_steps = every
+            made.recipe = msgspec.structs.replace(made.recipe, checkpoint_steps=every)
             how = rng.choice(["crash", "ctrl-c"])
             stop_at(made, rng.randrange(every + 1, every + 4), how=how)
             try:

@@ -16,7 +16,7 @@ from laminar.data.dataset import Dataset, Split
 from laminar.data.spec import AugmentSpec
 from laminar.model.freeze import freeze
 from laminar.train.job import Job, Route
-from laminar.train.recipe import Recipe
+from laminar.train.recipe import Recipe, Target
 
 
 def images(train: int = 90, test: int = 40, classes: int = 3) -> Dataset:
@@ -67,7 +67,7 @@ def job(
     folder: Path, *, model: nn.Module | None = None, data: Dataset | None = None, frozen: list[str] | None = None, **options: Any
 ) -> Job:
     model = model or net()
-    own = {name: options.pop(name) for name in ("augment", "checkpoint_steps", "tensorboard", "clock", "fit", "test") if name in options}
+    own = {name: options.pop(name) for name in ("augment", "tensorboard", "clock", "fit", "test") if name in options}
     recipe = Recipe(**{"epochs": 3, "batch": 16, "lr": 0.01, **options})
     return Job(
         name="layer",
@@ -99,12 +99,14 @@ def kept(folder: Path, **options: Any) -> Job:
 VARIANTS: dict[str, Callable[[Path], Job]] = {
     "adam, cosine, warm-up, clip": lambda f: job(f, optimizer="adam", schedule="cosine", warmup=4, clip=1.0),
     "sgd with nesterov, step": lambda f: job(f, optimizer="sgd", lr=0.05, momentum=0.9, nesterov=True, schedule="step", weight_decay=1e-3),
+    "isgd": lambda f: job(f, optimizer="isgd", lr=0.1, momentum=0.9, deviations=0.5, clip=1.0),
     "adagrad, one-cycle, smoothing": lambda f: job(f, optimizer="adagrad", lr=0.05, schedule="one-cycle", label_smoothing=0.1),
     "frozen features, adamw": lambda f: job(f, optimizer="adamw", frozen=["features"], warmup=0.2),
     "kept features, adam": lambda f: kept(f, optimizer="adam", schedule="cosine"),
     "regression, huber, float64": lambda f: job(f, model=line(), data=numbers(), loss="huber", dtype="float64"),
     "rows of 52 bytes": lambda f: job(f, model=line(13), data=numbers(wide=13), batch=10),  # which begin on no cache line
     "augmented": lambda f: job(f, augment=AugmentSpec(flip="horizontal", shift=1, noise=0.05, crop=0.8, rotate=10, cutout=2)),
+    "change": lambda f: job(f, epochs=12, lr=0.02, target=Target(change=0.05)),  # stops before its last epoch
     "patience": lambda f: job(f, epochs=12, batch=32, lr=0.3, patience=2),  # stops before its last epoch
 }
 

@@ -66,7 +66,7 @@ def _told(history: History, axis: Axis, points: int, low: float | None, high: fl
         "steps": history.steps,
         "damaged": history.damaged,
         "last": history.last,
-        "events": [e for e in history.others if e.get("event") not in ("epoch", "worker", "checkpoint")][-100:],
+        "events": [e for e in history.others if e.get("event") not in ("epoch", "worker", "checkpoint", "saved")][-100:],
     }
 
 

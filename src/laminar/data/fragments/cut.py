@@ -10,6 +10,7 @@ and a turn by 90 + a is a quarter turn of the turn by a. Where a turned square l
 
     edge = "mirror"  the image mirrored, its border pixels repeated: numpy.pad's "symmetric"
     edge = "black"   zero, as in Pillow
+    edge = "inside"  nothing: such a fragment is not in the table, and is refused here
 
 The same fragment has the same bytes whatever is cut together with it, and on every machine.
 """
@@ -38,7 +39,7 @@ _SCRATCH = 1 << 20  # bytes of windows and sums worked on together, so that they
 class Prepared:
     image: Pixels  # (C, H, W), contiguous
     size: int
-    edge: Literal["mirror", "black"]
+    edge: Literal["mirror", "black", "inside"]
 
     @property
     def nbytes(self) -> int:
@@ -74,6 +75,10 @@ def cut(prepared: Prepared, x: Numbers, y: Numbers, angle: Numbers, out: Pixels,
 def _cut_turned(prepared: Prepared, turn: Turn, squares: list[_Square], out: Pixels) -> None:
     image, size, side, count = prepared.image, prepared.size, turn.side, len(squares)
     channels, height, width = image.shape
+    if prepared.edge == "inside":
+        for x, y, _, _ in squares:
+            if min(x, y) + turn.start < 0 or x + turn.start + side > width or y + turn.start + side > height:
+                raise ValueError(f"a turned fragment at {x}, {y} leaves its image of {width}x{height}")
     windows = _scratch.empty("windows", np.uint8, (count, channels, side, side))
     for window, (x, y, _, _) in zip(windows, squares, strict=True):
         _fill(window, image, y + turn.start, x + turn.start)

@@ -7,15 +7,13 @@ square is cut on every machine.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from laminar.data.fragments.kept import Kept
-
-ONE = 1 << 30  # 1.0 of a cosine. No cosine of a whole degree lies so near a half of 2^-30 that libraries could round it apart
+from laminar.data.fragments.reach import ONE, cosine_and_sine, reach_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ def turn_of(size: int, degrees: int) -> Turn:
 def _make(size: int, degrees: int) -> Turn:
     if not 0 < degrees < 90:
         raise ValueError(f"{degrees} degrees; quarter turns are copies")
-    cosine, sine = round(math.cos(math.radians(degrees)) * ONE), round(math.sin(math.radians(degrees)) * ONE)
+    cosine, sine = cosine_and_sine(degrees)
     from_centre = 2 * np.arange(size, dtype=np.int64) + 1 - size  # of pixel centres, in half pixels
     across, down = from_centre[None, :], from_centre[:, None]
     # Counter-clockwise as seen, y pointing down; now in units of 2^-31 pixels from the square's corner.
@@ -61,8 +59,7 @@ def _make(size: int, degrees: int) -> Turn:
     lefts, rights = (
         np.stack(pair).reshape(2, 1, -1).astype(np.uint16) for pair in ((256 - right - below + both, below - both), (right - both, both))
     )
-    start = int(min(column.min(), row.min()))
-    side = int(max(column.max(), row.max())) + 2 - start
+    start, side = reach_of(size, degrees)
     offsets = ((row - start) * (side - 1) + column - start).ravel().astype(np.intp)
     return Turn(start, side, offsets, lefts, rights, (x >> 31).astype(np.int32), (y >> 31).astype(np.int32))
 

@@ -69,8 +69,8 @@ class VirtualFragments:
         source = source_of(checked(spec), root)
         _fragment_of(spec)
         if not isinstance(source, PictureSource):
-            raise LaminarError("L109", f"fragment: {spec.source} has no image files to cut", hint="remove fragment, or use folder:…")
-        return cls(spec, source.pictures(memory, progress), spec.source)
+            raise LaminarError("L109", f"fragment: {spec.where} has no image files to cut", hint="remove fragment, or use folder:…")
+        return cls(spec, source.pictures(memory, progress), spec.where)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -161,7 +161,7 @@ class VirtualFragments:
 def _fragment_of(spec: DataSpec) -> FragmentSpec:
     if spec.fragment is None:
         raise LaminarError(
-            "L109", f"{spec.source}: the data set is not cut into fragments", hint="fragment = { size = 96, overlap = 0.5, rotate = 5 }"
+            "L109", f"{spec.where}: the data set is not cut into fragments", hint="fragment = { size = 96, overlap = 0.5, rotate = 5 }"
         )
     return spec.fragment
 

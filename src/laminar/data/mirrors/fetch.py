@@ -13,6 +13,7 @@ from laminar.core import digest
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.errors import LaminarError
 from laminar.core.figures import many
+from laminar.data.fetch_clock import fetches
 from laminar.data.mirrors.cache import FileCache
 from laminar.data.mirrors.faults import Fault
 from laminar.data.mirrors.health import Patience
@@ -44,6 +45,7 @@ class Fetched:
     by_others: int = 0  # files that other processes fetched meanwhile
 
 
+@fetches
 def fetch(
     wanted: Sequence[Wanted],
     mirrors: Sequence[str],
@@ -99,6 +101,7 @@ def fetch(
     )
 
 
+@fetches
 def fetch_index(urls: Sequence[str], *, sha256: str | None, limit: int = 256 << 20, patience: Patience = Patience()) -> bytes:  # noqa: B008
     """A small file from the first URL that gives it, and gives the one with this digest. L112 with what each said when none does."""
     failures: list[str] = []

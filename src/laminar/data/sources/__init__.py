@@ -22,6 +22,7 @@ Factory = Callable[["DataSpec", str, Path], "Source"]
 
 # Written as text, so that asking for one source imports that one only.
 _FACTORIES: dict[str, str | Factory] = {
+    "brodatz": "laminar.data.sources.textures:brodatz",
     "cifar10": "laminar.data.sources.cifar10:Cifar10",
     "csv": "laminar.data.sources.csv:Csv",
     "digits": "laminar.data.sources.digits:Digits",
@@ -32,6 +33,8 @@ _FACTORIES: dict[str, str | Factory] = {
     "hf": "laminar.data.sources.tables:hf",
     "idx": "laminar.data.sources.idx:Idx",
     "index": "laminar.data.sources.index:IndexSource",
+    "kth-tips2": "laminar.data.sources.textures:kth_tips2",
+    "kylberg": "laminar.data.sources.textures:kylberg",
     "mnist": "laminar.data.sources.mnist:mnist",
     "npy": "laminar.data.sources.arrays:npy",
     "npz": "laminar.data.sources.arrays:npz",
@@ -43,7 +46,7 @@ _SHAPES = {
     "csv": "csv:file.csv",
     "folder": "folder:photos",
     "hf": "hf:folder",
-    "index": "index:https://…/index.json",
+    "index": "index:https://…/index.json[,https://other/index.json]",
     "idx": "idx:folder or idx:images,labels[,test-images,test-labels]",
     "npy": "npy:x.npy,y.npy[,x-test.npy,y-test.npy]",
     "npz": "npz:file.npz",
@@ -62,7 +65,11 @@ def register(kind: str, factory: Factory) -> None:
 
 
 def source_of(spec: DataSpec, root: Path) -> Source:
-    """The source that `spec.source` names; paths in it are relative to `root`."""
+    """The source that `spec.source` names, or the join of several; paths in it are relative to `root`."""
+    if not isinstance(spec.source, str):
+        from laminar.data.sources.joined import join
+
+        return join(spec, root)
     kind, _, rest = spec.source.partition(":")
     found = _FACTORIES.get(kind)
     if found is None:

@@ -2,7 +2,8 @@
 
 args: label (a column's name or number; default "label", else the last column), columns (which are samples; default all others),
 delimiter (default ","), test (a second file, with the same columns).
-A label that is text names its class, whole numbers are classes from 0, real numbers mean regression.
+With `shape` the numbers of a row are an image. A label that is text names its class, whole numbers are classes from 0, real numbers mean
+regression.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.data.sources.places import find
 from laminar.data.sources.protocol import Contents, Opening
-from laminar.data.sources.settings import column_args, known_args, refuse_image_settings
+from laminar.data.sources.settings import column_args, image_shape, known_args, refuse_image_settings
 from laminar.data.spec import DataSpec
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Csv:
         refuse_image_settings(spec, self.kind)
         args = known_args(spec.args, {"label": None, "columns": None, "delimiter": ",", "test": None}, self.kind)
         self._label, self._columns = column_args(args)
+        self._shape = image_shape(spec)
         self._delimiter = args["delimiter"]
         if not isinstance(self._delimiter, str) or len(self._delimiter) != 1 or self._delimiter in '\r\n"':
             raise LaminarError("L109", f"args.delimiter: {self._delimiter!r}, expected one character", hint='args = { delimiter = ";" }')
@@ -49,21 +51,28 @@ class Csv:
                 classes=classes,
                 own_test=len(self._files) > 1,
                 settings=self._settings(),
-                sides=(),
+                sides=() if self._shape is None else self._shape[1:],
             )
 
         return memory.about_files(self._files, Contents, learn, of=["csv", self._settings()])
 
     def open(self, how: Opening) -> Opened:
         from laminar.data.dataset import Opened, Split
+        from laminar.data.pixels import note_on_pixels, rows_as_images
 
         tables = self._tables()
         labels, classes = _labels(tables)
-        splits = [Split(table.samples(len(y), how.room), y) for table, y in zip(tables, labels, strict=True)]
+        samples = [table.samples(len(y), how.room) for table, y in zip(tables, labels, strict=True)]
+        if self._shape is not None:
+            samples = rows_as_images(samples, self._shape, str(self._files[0]), how.room)
+        elif note := note_on_pixels([tables[0].columns[i] for i in tables[0].chosen], str(self._files[0])):
+            how.notes.append(note)
+        splits = [Split(x, y) for x, y in zip(samples, labels, strict=True)]
         return Opened(splits[0], splits[1] if len(splits) > 1 else None, classes)
 
     def _settings(self) -> dict[str, Any]:
-        return {"label": self._label, "columns": self._columns, "delimiter": self._delimiter, "reader": READER}
+        said = {"label": self._label, "columns": self._columns, "delimiter": self._delimiter, "reader": READER}
+        return said if self._shape is None else {**said, "shape": list(self._shape)}  # it came later: older keys stand
 
     def _tables(self) -> list[Delimited]:
         from laminar.data.formats.delimited import open_delimited

@@ -1,6 +1,7 @@
 """index:URL or index:file: images named by an index and fetched from mirrors, each checked by its sha256.
 
-`#sha256=…` after the address pins the index itself: whatever a mirror sends, no other index is taken.
+`index:URL,URL` gives more addresses of the same index: the first that answers is taken. Where none does, and none ever did, the mirrors
+are asked for it. `#sha256=…` after the address pins the index itself: whatever a mirror sends, no other index is taken.
 The samples, and so the fingerprint, are those of the folder that the index was made of.
 """
 
@@ -33,6 +34,14 @@ _PIN = re.compile(r"sha256=([0-9a-f]{64})\Z")
 _recent: dict[tuple[tuple[str, ...], str | None], tuple[float, bytes]] = {}
 
 
+_FURTHER = re.compile(r",\s*(?=[A-Za-z][A-Za-z0-9+.-]*://)")
+
+
+def addresses_of(where: str) -> list[str]:
+    """Of one index, as they stand after `index:` and before `#`. A comma that no address follows belongs to a name."""
+    return [address.strip() for address in _FURTHER.split(where) if address.strip()]
+
+
 @final
 class IndexSource:
     kind: ClassVar[str] = "folder"  # where the images lie makes no difference to what they are
@@ -41,7 +50,8 @@ class IndexSource:
         """`rest` is empty for a folder that is only on its mirrors: then the index is asked of them."""
         refuse_args(spec, "index")
         self._size, self._grey = spec.size, spec.grey
-        self._where, _, pin = rest.partition("#")
+        where, _, pin = rest.partition("#")
+        addresses = addresses_of(where)
         self._pin = None
         if pin:
             match = _PIN.match(pin)
@@ -50,12 +60,19 @@ class IndexSource:
                     "L109", f"source: '#{pin}' is no pin of an index", hint='write source = "index:URL#sha256=" and 64 hexadecimal digits'
                 )
             self._pin = match[1]
-        self._file = None if not self._where or "://" in self._where else find(self._where, root, what="index")
+        local = [address for address in addresses if "://" not in address]
+        if local and len(addresses) > 1:
+            raise LaminarError(
+                "L109", f"source: '{local[0]}' is a file, and further addresses of an index are URLs", hint='source = "index:URL,URL"'
+            )
+        self._file = find(local[0], root, what="index") if local else None
         if spec.mirrors:
             self._mirrors = [mirror if "://" in mirror else str(root / mirror) for mirror in spec.mirrors]
         else:
-            self._mirrors = [str(self._file.parent) if self._file else parted(self._where)[0]]
-        self._urls = [self._where] if self._where else [beneath(mirror, NAME) for mirror in self._mirrors]
+            self._mirrors = [str(self._file.parent)] if self._file else [parted(address)[0] for address in addresses]
+        self._urls = addresses or [beneath(mirror, NAME) for mirror in self._mirrors]
+        name = parted(self._urls[0])[1]
+        self._others = [url for mirror in self._mirrors if (url := beneath(mirror, name)) not in self._urls]
 
     def contents(self, memory: Memory) -> Contents:
         index = self._index()
@@ -127,10 +144,22 @@ class IndexSource:
             return kept.read_bytes()
         try:
             data = fetch_index(self._urls, sha256=self._pin)
-        except LaminarError:
+        except LaminarError as error:
             if self._pin is None and kept.is_file() and not restricted():  # else a stranger would be given what only this user could fetch
                 return kept.read_bytes()
-            raise
+            if error.code != "L112" or not self._others:
+                raise
+            data = self._of_mirrors(error)
         atomic.write_bytes(kept, data)
         _recent[asked] = (time.monotonic(), data)
         return data
+
+    def _of_mirrors(self, silence: LaminarError) -> bytes:
+        """The index of the mirrors, which are all alike, where its own addresses are silent."""
+        from laminar.data.mirrors.fetch import fetch_index
+
+        try:
+            return fetch_index(self._others, sha256=self._pin)
+        except LaminarError as error:
+            also = error.message.partition(". ")[2]
+            raise LaminarError(error.code, f"{silence.message}; {also}", hint=silence.hint) from error

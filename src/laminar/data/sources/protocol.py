@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -51,3 +51,11 @@ class Source(Protocol):
     def open(self, how: Opening) -> Opened:
         """The samples, in the order that `contents` digests."""
         ...
+
+
+_ARRAYS: Final = frozenset({"npz", "safetensors", "npy", "python"})
+
+
+def kind_in_key(source: Source) -> str:
+    """What a fingerprint calls it. The content of arrays is that of the arrays, whatever held them."""
+    return "arrays" if source.kind in _ARRAYS else source.kind

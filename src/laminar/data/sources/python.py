@@ -59,7 +59,7 @@ class PythonSource:
         self._module, _, self._function = rest.partition(":")
         if not self._module or not self._function:
             raise LaminarError("L109", f"source: '{spec.source}' names no function", hint='source = "python:module:function"')
-        self._args, self._root, self._where = dict(spec.args), root, spec.source
+        self._args, self._root, self._where = dict(spec.args), root, spec.where
         self._reads, self._env = spec.reads, spec.env
         file = module_file(self._module, root)
         if file is None:

@@ -45,6 +45,14 @@ def known_args(args: dict[str, Any], valid: dict[str, Any], kind: str) -> dict[s
     return {**valid, **args}
 
 
+def image_shape(spec: DataSpec) -> tuple[int, int, int] | None:
+    """What `shape` says of the rows of a table: channels, height and width, one channel where it names none."""
+    if spec.shape is None:
+        return None
+    channels, height, width = [1, *spec.shape][-3:]
+    return channels, height, width
+
+
 def column_args(args: dict[str, Any]) -> tuple[str | int | None, list[str | int] | None]:
     """args.label and args.columns of a table, each a column's name or number; None where not given."""
     label, columns = args["label"], args["columns"]

@@ -1,7 +1,8 @@
 """parquet:file-or-folder and hf:folder (what save_to_disk of Hugging Face's `datasets` wrote): tables with a label column.
 
 args: label (default: the class label that `datasets` declares, else "label", else the last column), columns (which are samples).
-A sample is the one column of images, else the one column of lists of numbers, else all columns of numbers together.
+A sample is the one column of images, else the one column of lists of numbers, else all columns of numbers together. With `shape` numbers
+are an image.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
 from laminar.data.sources.places import find
 from laminar.data.sources.protocol import Contents, Opening
-from laminar.data.sources.settings import column_args, known_args
+from laminar.data.sources.settings import column_args, image_shape, known_args
 from laminar.data.spec import DataSpec
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Tables:
                 raise LaminarError("L109", f"{name}: applies to folder and index sources, not to {kind}", hint=f"remove {name}")
         self.kind, self._sides, self._notes = kind, sides, notes
         self._label, self._columns = column_args(known_args(spec.args, {"label": None, "columns": None}, kind))
-        self._size, self._grey = spec.size, spec.grey
+        self._size, self._grey, self._shape = spec.size, spec.grey, image_shape(spec)
 
     def contents(self, memory: Memory) -> Contents:
         def learn() -> Contents:
@@ -63,23 +64,30 @@ class Tables:
         from laminar.data.formats.columns import kind_of
 
         kinds = {kind_of(tables[0][0].schema.field(name).type) for name in columns}
+        if self._shape is not None and "image" not in kinds:
+            return self._shape[1:]
         if kinds == {"image"} and self._size is not None:
             return (self._size, self._size)
         return () if kinds == {"number"} else None
 
     def open(self, how: Opening) -> Opened:
         from laminar.data.dataset import Opened, Split
+        from laminar.data.pixels import rows_as_images
 
         how.notes.extend(self._notes)
         tables = self._tables()
         label, columns = self._chosen(tables)
         labels, classes = _labels(tables, label, self._where())
         read = self._reader(tables, label, columns, how)
-        splits = [Split(read(side), y) for side, y in zip(tables, labels, strict=True)]
+        samples = [read(side) for side in tables]
+        if self._shape is not None:
+            samples = rows_as_images(samples, self._shape, self._where(), how.room)
+        splits = [Split(x, y) for x, y in zip(samples, labels, strict=True)]
         return Opened(splits[0], splits[1] if len(splits) > 1 else None, classes)
 
     def _settings(self) -> dict[str, Any]:
-        return {"label": self._label, "columns": self._columns, "size": self._size, "grey": self._grey, "reader": READER}
+        said = {"label": self._label, "columns": self._columns, "size": self._size, "grey": self._grey, "reader": READER}
+        return said if self._shape is None else {**said, "shape": list(self._shape)}  # it came later: older keys stand
 
     def _where(self) -> str:
         return str(self._sides[0][0])
@@ -149,6 +157,8 @@ class Tables:
                     else f"add samples: beside the label '{label}' there is no column of images, of lists of numbers or of numbers",
                 )
         if kinds[name] == "image":
+            if self._shape is not None:
+                raise LaminarError("L109", f"shape: column '{name}' of {self._where()} has images, which have a shape", hint="remove shape")
             grey = self._grey or all(all_grey(side, name) for side in tables)
             return lambda side: read_encoded(side, name, size=self._size, grey=grey, room=how.room, progress=how.progress)
         if self._size is not None or self._grey:

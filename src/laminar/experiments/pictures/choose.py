@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from laminar.experiments.lineage import Node
-from laminar.experiments.pictures import along, bars, batch, curves, overfit, series, speedup, tree
+from laminar.experiments.pictures import along, bars, batch, curves, overfit, series, speedup, time_to, tree
 from laminar.experiments.pictures.sheet import Picture
 from laminar.experiments.view import View
 
@@ -27,7 +27,7 @@ def _pictures(view: View, roots: Sequence[Node]) -> Iterator[Picture]:
     yield from lines
     if not lines or len(view.variants) <= bars.MOST:
         yield from bars.pictures(view)
-    for one in (curves.picture(view), overfit.picture(view)):
+    for one in (time_to.picture(view), curves.picture(view), overfit.picture(view)):
         if one is not None:
             yield one
     yield from series.pictures(view)

@@ -127,18 +127,27 @@ class Sheet:
         return found
 
 
-@contextmanager
-def drawn(picture: Picture, *, narrow: bool = False, settings: dict[str, str] | None = None) -> Iterator[Sheet]:
+def need_matplotlib() -> None:
+    """L011 where it is not installed."""
     try:
         import matplotlib
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        import matplotlib.backends.backend_agg
+        import matplotlib.figure  # noqa: F401
     except ImportError as error:  # matplotlib itself, or something that it needs
         raise LaminarError(
             "L011",
             f"pictures are drawn with matplotlib, and {error.name or error} is not installed",
             hint="pip install 'laminar-train[experiments]'",
         ) from None
+
+
+@contextmanager
+def drawn(picture: Picture, *, narrow: bool = False, settings: dict[str, str] | None = None) -> Iterator[Sheet]:
+    need_matplotlib()
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     look: Any = {**_LOOK, **(settings or {})}
     with matplotlib.rc_context(look), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a page has more letters than the font of a file

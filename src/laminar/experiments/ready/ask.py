@@ -14,6 +14,7 @@ from laminar.core.events import Emit, nowhere
 from laminar.data.count import training_samples
 from laminar.data.fingerprint import fingerprint
 from laminar.experiments.prepare import prepare
+from laminar.experiments.ready import stacks
 from laminar.experiments.ready.catalogue import READY, parts
 from laminar.experiments.ready.form import Ask, Ready, own_wishes
 from laminar.experiments.record import Description, Trial
@@ -32,7 +33,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of it is run in this go, and where. `workers` and `on` are for `layers`."""
+    """How much of it is run in this go, and where. `workers` is for `layers` and `flowers`, `on` for `layers`."""
 
     hours: float | None = None
     trials: int | None = None
@@ -58,7 +59,7 @@ def answers(
             hint=f"leave it out, or run it where a {FILE} is, without --data",
         )
     facts = machine_facts()
-    ask = msgspec.structs.replace(ask, at_hand=at_hand, cores=int(facts.get("cores", ask.cores)))
+    ask = msgspec.structs.replace(ask, at_hand=at_hand, cores=int(facts.get("cores", ask.cores)), workers=limits.workers)
     store = project.open_store()
     if at_hand and name == "batch":
         ask = msgspec.structs.replace(ask, have=_training_samples(project.need_file(), ask.layer, store))
@@ -66,6 +67,8 @@ def answers(
         one = ask if ask.name is None else msgspec.structs.replace(ask, name=ask.name + ready.name.removeprefix(name))
         if name == "layers":
             yield _layers(ready, one, limits, store, emit, facts, clock, begun)
+        elif name == "layout":
+            yield _layout(ready, one, limits, store, emit, facts, clock, begun)
         else:
             yield _sweep(name, ready, one, limits, project.need_file() if at_hand else _own(ready.stack, store), store, emit, clock, begun)
 
@@ -78,7 +81,7 @@ def _own(text: str, store: Store) -> StackFile:
             fingerprint(spec, file.root, fingerprint_folder(store))
         except LaminarError as error:
             more = "" if spec.source == "flowers" else "; or --data digits, which comes with Laminar"
-            raise LaminarError(error.code, f"{spec.source} is not to be had: {error.message}", hint=f"{error.hint}{more}") from None
+            raise LaminarError(error.code, f"{spec.where} is not to be had: {error.message}", hint=f"{error.hint}{more}") from None
     return file
 
 
@@ -102,6 +105,17 @@ def _layers(
     return Answer(ready=ready, description=described, trials=trials)
 
 
+def _layout(
+    ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock, begun: float | None
+) -> Answer:
+    from laminar.experiments.ready import layout_run
+
+    file = _own(stacks.mlp(ask), store)
+    described = layout_run.describe(ready, ask, file, facts, clock.now())
+    trials = layout_run.run(described, ask, Budget(hours=limits.hours, trials=limits.trials), file, store, emit, begun)
+    return Answer(ready=ready, description=described, trials=trials)
+
+
 def _sweep(
     name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, store: Store, emit: Emit, clock: Clock, begun: float | None
 ) -> Answer:
@@ -113,6 +127,7 @@ def _sweep(
         study=ready.study,
         epochs=ready.epochs,
         command=ask.command,
+        tables=ready.tables,
     )
     more: dict[str, Any] = {}
     if name == "grid":

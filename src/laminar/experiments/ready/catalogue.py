@@ -10,6 +10,8 @@ import msgspec
 from laminar.experiments.ready.form import Ask, Ready
 
 LIMITS: Final = ("hours", "trials", "even_if_busy")
+STORES: Final = ("checkpoint_steps", "write_seconds")
+PLACES: Final = ("single", "cluster", "workers")
 SWEEP: Final = ("data", "samples", *LIMITS)  # what all have whose trials are builds of one layer
 
 
@@ -28,12 +30,18 @@ READY: Final[dict[str, Entry]] = {
     "scaling": Entry("Are two workers faster than one with the same batch?", (*SWEEP, "epochs", "batch", "layer")),
     "batch": Entry("Does a batch stop to pay above 1,024?", (*SWEEP, "layer", "target")),
     "strategies": Entry("Do two workers reach the target sooner than one process?", (*SWEEP, "epochs", "batch", "layer", "target")),
+    "backprop": Entry("Is a pipeline of two workers faster than one process?", (*SWEEP, "epochs", "batch", "layer")),
+    "speedup": Entry("Does the speed-up of two workers rise with the batch?", (*SWEEP, "epochs", "layer")),
+    "shape": Entry("Does a deep network take longer than a wide one of the same size?", (*SWEEP, "epochs", "batch"), at_hand=False),
+    "layout": Entry("Are shuffled batches fetched slower where data lie by feature?", ("data", "samples", "batch", *LIMITS), at_hand=False),
     "flowers": Entry(
-        "Do workers with parameter servers take less time than one process?", ("epochs", "batch", "samples", *LIMITS), at_hand=False
+        "Do workers with parameter servers take less time than one process?",
+        ("epochs", "batch", "samples", *STORES, *PLACES, *LIMITS),
+        at_hand=False,
     ),
     "layers": Entry(
         "After a mistake, does retraining the last layer cost less than retraining everything?",
-        ("data", "samples", *LIMITS, "epochs", "batch", "workers", "on"),
+        ("data", "samples", *LIMITS, "epochs", "batch", "workers", "on", "target"),
         at_hand=False,
     ),
     "grid": Entry("Is what a desktop grid trains as accurate as the published network?", ("data", "hours", "trials"), at_hand=False),

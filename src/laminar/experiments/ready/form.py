@@ -13,6 +13,7 @@ import msgspec
 
 from laminar.core.figures import many
 from laminar.experiments.record import Statement
+from laminar.experiments.results import Extra
 from laminar.experiments.spec import PublishedSpec, Sweep, VariantSpec
 
 
@@ -28,6 +29,11 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     data: str | None = None  # of the stack that comes with the experiment
     layer: str | None = None
     name: str | None = None
+    checkpoint_steps: int | None = None  # of `flowers`
+    write_seconds: float | None = None
+    single: str | None = None  # where its single node is
+    cluster: str | None = None  # and its workers with servers
+    workers: int | None = None  # how many of them
     even_if_busy: bool = False
     at_hand: bool = False  # the stack is the user's
     have: int | None = None  # training samples that its layer has, where that was looked up
@@ -72,6 +78,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     target: float | None = None
     epochs: tuple[dict[str, float], ...] = ()  # published of each epoch of the first choice: "train_accuracy", "seconds"
     notes: tuple[str, ...] = ()
+    tables: tuple[Extra, ...] = ()  # arithmetic of a study: what no trial gives
 
     def fills(self, ask: Ask) -> bool:
         """A quick run repeats until its minute is over, where there is something to judge and nobody said how often."""

@@ -26,6 +26,12 @@ def below(text: str, measure: str, one: str, than: str, percent: float = 100.0, 
     return Statement(text=text, rule="within", arguments={"measure": measure, "variant": one, "than": than, "high": percent}, claim=claim)
 
 
+def rising(text: str, measure: str, axis: str, where: dict[str, object], *, claim: str = OURS) -> Statement:
+    """It rises along the axis, from each value to the next, among the choices with these settings."""
+    arguments = {"measure": measure, "axis": axis, "where": where, "direction": "rising"}
+    return Statement(text=text, rule="monotone", arguments=arguments, claim=claim)
+
+
 def at_least(text: str, measure: str, one: str, value: float, *, claim: str = OURS) -> Statement:
     return Statement(text=text, rule="at_least", arguments={"measure": measure, "variant": one, "value": value}, claim=claim)
 

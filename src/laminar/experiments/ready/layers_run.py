@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
@@ -18,6 +18,7 @@ from laminar.core import digest
 from laminar.core.events import Emit, Event
 from laminar.experiments import files
 from laminar.experiments.heard import plain_error
+from laminar.experiments.measures import measure_of
 from laminar.experiments.order import Next, standing
 from laminar.experiments.ready.form import Ask, Ready, own_wishes
 from laminar.experiments.ready.layers import (
@@ -28,12 +29,13 @@ from laminar.experiments.ready.layers import (
     MENDED_FIRST,
     MODELS,
     PARTS,
-    SHORT,
+    TO_TARGET,
     WARM_SAMPLES,
     WAYS,
+    short,
     stack_text,
 )
-from laminar.experiments.record import Axis, Description, Trial, Variant
+from laminar.experiments.record import Axis, Description, Point, Trial, Variant
 from laminar.experiments.run import run as run_trials
 from laminar.experiments.spec import Budget, Sweep
 from laminar.experiments.trial_process import Answer, TrialProcess
@@ -56,7 +58,7 @@ def describe(ready: Ready, ask: Ask, place: Place, machine: dict[str, Any], now:
         variants = tuple(sorted(variants, key=lambda variant: MENDED_FIRST.index(variant.label)))
     texts = [stack_text(way, ask, workers=place.workers, hidden=hidden, seed=0) for way in WAYS for hidden in HEADS.values()]
     asked = digest.of_json({"stacks": texts, "models": MODELS, "on": place.on})
-    quick = (f"a quick look: {SHORT}, {QUICK_SECONDS:.0f} seconds at most",) if ask.quick else ()
+    quick = (f"a quick look: {short(ask)}, {QUICK_SECONDS:.0f} seconds at most",) if ask.quick else ()
     return Description(
         name=(ask.name or ready.name) + (QUICK if ask.quick else ""),
         title=ready.title,
@@ -69,6 +71,7 @@ def describe(ready: Ready, ask: Ask, place: Place, machine: dict[str, Any], now:
         measures=ready.measures,
         repeats=ask.repeats or ready.repeats,
         warm_up=1,
+        target=ready.target,
         quick=ask.quick,
         statements=tuple(ready.sweep(ask).statement),
         machine=machine,
@@ -95,6 +98,17 @@ def run(
         return run_trials(
             description, sweep, first, store, emit, on=on, trainer=lambda: parts, stack_of=parts.stack_of, fill=fill, begun=begun
         )
+
+
+def end_to_end(parts: Sequence[Trial], target: float | None) -> tuple[Point, ...]:
+    """The curve of the last part, after the time that those before it took to the target; nothing where one of them did not reach it."""
+    if target is None:
+        return ()
+    before = [measure_of(one, TO_TARGET, target) for one in parts[:-1]]
+    if any(seconds is None for seconds in before):
+        return ()
+    offset = sum(seconds or 0.0 for seconds in before)
+    return tuple(msgspec.structs.replace(one, seconds=one.seconds + offset) for one in parts[-1].curve)
 
 
 @contextmanager
@@ -157,12 +171,14 @@ class _Parts:
             why = f"a layer that it is the sum of failed: {failed.error.get('message', '')}"
             return {"error": plain_error(failed.error.get("code", "L611"), why, failed.error.get("hint", ""))}
         last = parts[-1].metrics
+        curve = end_to_end(parts, self._description.target)
         return {
             "done": {
                 "started": parts[0].started,
                 "wall": sum(one.wall for one in parts),
                 "seconds": sum(one.seconds for one in parts),
                 "metrics": {name: last[name] for name in ("accuracy", "loss") if name in last},
+                "curve": msgspec.to_builtins(curve),
                 "sum_of": [ids[label] for label in labels],
             }
         }

@@ -6,6 +6,6 @@ numbers.py (CSV and JSON).
 Not here: what trials say (statistics.py), how pictures are drawn (pictures).
 """
 
-from laminar.experiments.report.write import Written, write_report
+from laminar.experiments.report.write import Written, check_page, write_report
 
-__all__ = ["Written", "write_report"]
+__all__ = ["Written", "check_page", "write_report"]

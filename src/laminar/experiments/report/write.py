@@ -9,7 +9,7 @@ from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.experiments.lineage import lineage
 from laminar.experiments.listing import read_view
-from laminar.experiments.pictures.sheet import Picture, in_file
+from laminar.experiments.pictures.sheet import Picture, in_file, need_matplotlib
 from laminar.experiments.pictures.timelines import Timeline, timelines
 from laminar.experiments.report.compose import compose
 from laminar.experiments.report.document import Document
@@ -41,8 +41,8 @@ def write_report(
     L018 when there is no such experiment, L011 when a library of laminar-train[experiments] is missing: before anything is written.
     """
     for path in (html, pdf):
-        if path is not None and path.is_dir():
-            raise LaminarError("L008", f"{path} is a folder, but must be a file", hint=f"--html {path / 'report.html'}")
+        if path is not None:
+            _refuse_folder(path, "--html")
     for path in (csv, png, svg):
         if path is not None and path.exists() and not path.is_dir():
             raise LaminarError("L008", f"{path} is a file, but tables and pictures go to a folder of that name", hint="--html OTHER.html")
@@ -61,6 +61,17 @@ def write_report(
     for path, content in files.items():
         atomic.write_bytes(path, content)
     return Written(tuple(files), found)
+
+
+def check_page(page: Path) -> None:
+    """What would keep a page from being written, before the trials that it is about: L008 for a folder, L011 for a missing library."""
+    _refuse_folder(page, "--report")
+    need_matplotlib()
+
+
+def _refuse_folder(path: Path, option: str) -> None:
+    if path.is_dir():
+        raise LaminarError("L008", f"{path} is a folder, but must be a file", hint=f"{option} {path / 'report.html'}")
 
 
 def _drawn(document: Document, folder: Path, kind: str) -> dict[Path, bytes]:

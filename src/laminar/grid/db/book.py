@@ -22,6 +22,7 @@ from laminar.core.errors import LaminarError
 from laminar.grid.db import schema
 from laminar.grid.db.only_server import OnlyServer
 from laminar.grid.db.runs import flush_counts
+from laminar.grid.db.times import flush_times
 from laminar.grid.db.tx import Hook, Tx
 
 BUSY_MS: Final = 30_000
@@ -42,6 +43,20 @@ PRAGMAS: Final = (
 )
 
 
+def with_driver(url: str) -> str:
+    """The address as SQLAlchemy takes it; L505 for a database that the grid does not run on."""
+    kind, mark, rest = url.partition("://")
+    dialect, _, driver = kind.partition("+")
+    if not mark or dialect not in ("sqlite", "postgresql", "postgres"):
+        raise LaminarError(
+            "L505",
+            f"--database {_shown(url)}: a grid keeps its tables in SQLite or PostgreSQL"
+            + (f", not in {dialect}" if mark else ", given as an address"),
+            hint="--database sqlite:///grid.db, or postgresql+psycopg://USER@HOST/NAME",
+        )
+    return url if dialect == "sqlite" or driver else f"postgresql+psycopg://{rest}"
+
+
 @final
 class Book:
     def __init__(self, engine: Engine) -> None:
@@ -54,6 +69,7 @@ class Book:
     @classmethod
     def open(cls, url: str) -> Book:
         """L505 where it cannot be opened or is of another format. Tables are made where there are none."""
+        url = with_driver(url)
         memory = url in ("sqlite://", "sqlite:///:memory:")
         more: dict[str, Any] = {"poolclass": StaticPool} if memory else {}
         if url.startswith("sqlite"):
@@ -135,6 +151,7 @@ class Book:
                 yield tx
                 tx.sheets.flush(tx)
                 flush_counts(tx)
+                flush_times(tx)
         except BaseException:
             self._connection.close()  # a database that was restarted is asked anew
             self._connection = None

@@ -3,6 +3,7 @@
     read     the rows of these keys           SQLite: a JSON array of keys; PostgreSQL: an array, and the rows are locked in their order
     change   some columns of many rows        SQLite: one prepared statement, many values; PostgreSQL: arrays, joined to the table
     add      new rows; `number` also says which ids they got
+    sum_up   numbers to be added to rows, which are made where there are none
     remove   the rows of these keys
 
 A statement a row costs PostgreSQL a journey to its server and back: a hundred requests that share a transaction (desk.py) would make
@@ -45,6 +46,11 @@ def change(tx: Tx, table: Table, columns: tuple[str, ...], rows: Sequence[Sequen
 
 def add(tx: Tx, table: Table, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> None:
     _many(tx, _add(tx.name, table, columns), rows)
+
+
+def sum_up(tx: Tx, table: Table, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> None:
+    """Each row: its key, in the order of the table's, and what is to be added to `columns`."""
+    _many(tx, _sum_up(tx.name, table, columns), rows)
 
 
 def number(tx: Tx, table: Table, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> list[int]:
@@ -117,6 +123,13 @@ def _add(name: str, table: Table, columns: tuple[str, ...]) -> str:
     if name == "sqlite":
         return f"INSERT INTO {table.name} ({names}) VALUES ({', '.join('?' for _ in columns)})"
     return f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({', '.join(_place(table, one) for one in columns)})"
+
+
+@lru_cache(maxsize=64)
+def _sum_up(name: str, table: Table, columns: tuple[str, ...]) -> str:
+    key = tuple(column.name for column in table.primary_key.columns)
+    added = ", ".join(f"{_quoted(one)} = {table.name}.{_quoted(one)} + excluded.{_quoted(one)}" for one in columns)
+    return f"{_add(name, table, (*key, *columns))} ON CONFLICT ({', '.join(map(_quoted, key))}) DO UPDATE SET {added}"
 
 
 @lru_cache(maxsize=64)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from laminar.grid.db.times import waste
 from laminar.grid.db.tx import Tx
-from laminar.grid.states import BY_TASK, MOVES, ResultState, TaskState
+from laminar.grid.states import BY_TASK, MOVES, VAIN, ResultState, TaskState
 
 _LEGAL: Final = {(before.value, after) for before, possible in MOVES.items() for after in possible}
 
@@ -18,6 +19,8 @@ def move(tx: Tx, result: int, after: ResultState, **columns: Any) -> bool:
     if row is None or (row.state, after) not in _LEGAL:
         return False
     sheet.change(row, state=after.value, **columns)
+    if after in VAIN or columns.get("used") == "dropped":
+        waste(tx, row)
     return True
 
 

@@ -3,7 +3,7 @@ do."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -22,9 +22,22 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 4
+from laminar.grid.utilization import PARTS, Part
+
+FORMAT: Final = 5
+_TIMES: Final = (  # of format 5
+    *(f"ALTER TABLE nodes ADD COLUMN {part} FLOAT NOT NULL DEFAULT 0" for part in PARTS),
+    *(f"ALTER TABLE rounds ADD COLUMN {part} FLOAT NOT NULL DEFAULT 0" for part in PARTS),
+    "ALTER TABLE results ADD COLUMN computing FLOAT NOT NULL DEFAULT 0",
+    "ALTER TABLE nodes ADD COLUMN report BIGINT NOT NULL DEFAULT 0",
+)
 ADDED: Final = {
-    "3": ("ALTER TABLE nodes ADD COLUMN up FLOAT NOT NULL DEFAULT 0", "ALTER TABLE nodes ADD COLUMN down FLOAT NOT NULL DEFAULT 0")
+    "3": (
+        "ALTER TABLE nodes ADD COLUMN up FLOAT NOT NULL DEFAULT 0",
+        "ALTER TABLE nodes ADD COLUMN down FLOAT NOT NULL DEFAULT 0",
+        *_TIMES,
+    ),
+    "4": _TIMES,
 }
 # Conditions of indexes: most results are over and done with, and need be in none of them. Statements say them in the same words.
 UNSENT: Final = "state = 'unsent'"
@@ -37,6 +50,11 @@ Serial = BigInteger().with_variant(Integer, "sqlite")
 def _some(name: str, *columns: str, where: str) -> Index:
     """An index of some of the rows."""
     return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+
+
+def _seconds(*parts: str) -> list[Column[Any]]:
+    """Of nodes' time, as they say (utilization.py)."""
+    return [Column(part, Float, nullable=False, default=0.0, server_default="0") for part in parts]
 
 
 meta = Table("meta", metadata, Column("key", String(40), primary_key=True), Column("value", Text, nullable=False))
@@ -82,6 +100,8 @@ nodes = Table(
     Column("credit", Float, nullable=False, default=0.0),  # samples of valid answers
     Column("up", Float, nullable=False, default=0.0, server_default="0"),  # bytes a second of its line; 0: not known
     Column("down", Float, nullable=False, default=0.0, server_default="0"),
+    *_seconds(*PARTS),  # since it joined
+    Column("report", BigInteger, nullable=False, default=0, server_default="0"),  # of its time, the last that was heard
     Index("nodes_by_token", "token"),
     postgresql_with={"fillfactor": 60},  # room for a changed row beside the old one: then no index is touched
 )
@@ -143,7 +163,17 @@ rounds = Table(
     Column("answers", Integer, nullable=False, default=0),
     Column("why", String(12), nullable=False, default=""),
     Column("stepped", Boolean, nullable=False, default=False),
+    *_seconds(*PARTS),
     PrimaryKeyConstraint("run", "round"),
+)
+
+times = Table(  # of nodes, for a run (times.py)
+    "times",
+    metadata,
+    Column("run", Serial, nullable=False),
+    Column("node", String(20), nullable=False),
+    *_seconds(*PARTS),
+    PrimaryKeyConstraint("run", "node"),
 )
 
 tasks = Table(
@@ -189,6 +219,7 @@ results = Table(
     Column("used", String(12)),  # what the aggregator did with it: held, applied, dropped
     Column("tell", String(20)),  # the node that does not know the verdict yet
     Column("bytes", BigInteger, nullable=False, default=0),
+    *_seconds(Part.COMPUTING),  # while it may still be used
     _some("results_unsent", "priority", "id", where=UNSENT),
     _some("results_by_lease", "lease", where=IN_PROGRESS),
     _some("results_by_node", "node", where=IN_PROGRESS),

@@ -14,6 +14,7 @@ from laminar.grid.db.moves import move
 from laminar.grid.db.prepared import Prepared
 from laminar.grid.db.schema import IN_PROGRESS, UNSENT, results, runs, tasks
 from laminar.grid.db.sheets import load_nodes, load_tasks
+from laminar.grid.db.times import waste
 from laminar.grid.db.tx import Tx
 from laminar.grid.states import ResultState, TaskState
 
@@ -246,6 +247,8 @@ def mark(tx: Tx, ids: Iterable[int], **columns: Any) -> None:
     for id in wanted:
         if sheet.rows[id] is not None:
             sheet.change(sheet.rows[id], **columns)
+            if columns.get("used") == "dropped":
+                waste(tx, sheet.rows[id])
 
 
 def expired(tx: Tx, now: float, limit: int = 512) -> list[Any]:

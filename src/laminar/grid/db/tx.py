@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from sqlalchemy import Connection, Executable
 
 from laminar.grid.db.sheets import Sheets
+from laminar.grid.utilization import Times
 
 if TYPE_CHECKING:
     from laminar.grid.db.runs import Run
@@ -17,7 +18,7 @@ Hook = Callable[[str], None]
 
 @final
 class Tx:
-    __slots__ = ("connection", "counts", "hook", "name", "norms", "raw", "runs", "secret", "sheets")
+    __slots__ = ("connection", "counts", "hook", "name", "norms", "raw", "runs", "secret", "sheets", "times")
 
     def __init__(self, connection: Connection, hook: Hook | None) -> None:
         """`hook`: called with every statement before it is executed."""
@@ -28,6 +29,7 @@ class Tx:
         self.runs: dict[int, Run] = {}  # that were read
         self.secret: int | None = None  # of this database (daemons/accounting.py)
         self.counts: dict[tuple[int, str], int] = {}  # to be added to
+        self.times: dict[tuple[int, int, str], Times] = {}  # of run, round and node, to be added to (times.py)
         self.norms: dict[int, list[float]] = {}  # of good answers to runs (tasks.py)
 
     def execute(self, statement: Executable, values: Any = None) -> Any:

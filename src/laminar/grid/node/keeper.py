@@ -6,11 +6,12 @@ with the request for what to do next, so that a task of a small model costs one 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, final
 
 import msgspec
@@ -28,6 +29,7 @@ from laminar.grid.node.sent import Sent
 from laminar.grid.node.supplies import Supplies
 from laminar.grid.node.tidy import DAY, Tidy
 from laminar.grid.node.too_large import TooLarge
+from laminar.grid.utilization import Part, Timesheet
 from laminar.grid.wire.messages import Ask, Facts, Task, Work
 
 WAIT: Final = 20.0  # seconds that the server may hold a request
@@ -69,6 +71,7 @@ class Keeper:
         self._client.up, self._client.down = self._habits.up, self._habits.down
         self._habits_again = time.monotonic() + habits.EVERY
         self._rested = 0.0
+        self._times = Timesheet(time.monotonic())
         self._resting, self._looked, self._look_again = "", time.monotonic(), 0.0
         self._ready: list[Task] = []  # fetched, and not computed yet
         self._cannot: list[tuple[int, str]] = []
@@ -156,9 +159,19 @@ class Keeper:
             self._computer.end(why)  # not stopped: its memory is what the owner needs
         if why != self._resting:
             self._computer.rest(bool(why))
+            self._times.rests(bool(why), time.monotonic())
             self._tell(f"rests: {why}" if why else "works")
             self._resting = why
         return why
+
+    @contextlib.contextmanager
+    def _at(self, part: Part) -> Iterator[None]:
+        """What takes place inside takes time of this part; outside the node waits."""
+        self._times.at(part, time.monotonic())
+        try:
+            yield
+        finally:
+            self._times.at(Part.WAITING, time.monotonic())
 
     def _keep_habits(self) -> None:
         self._habits_again = time.monotonic() + habits.EVERY
@@ -185,11 +198,14 @@ class Keeper:
             self._supplies.let_go()
 
     def _fetch(self) -> None:
-        work = self._client.work(self._asks())
+        asked = self._asks()
+        with self._at(Part.TRANSFER):
+            work = self._client.work(asked)
         self._backoff.worked()
         self._take(work)
 
     def _asks(self) -> Ask:
+        report = self._times.report(time.monotonic())
         return Ask(
             want=1,
             wait=WAIT,
@@ -204,11 +220,15 @@ class Keeper:
             facts=self._new_facts(),
             heard=self._heard[:HEARD],
             versions=self._supplies.newest(),
+            report=report.number,
+            spent=report.spent,
         )
 
     def _take(self, work: Work) -> None:
         """What the server answers to a request for work, which it has heard."""
         self._cannot, self._heard = self._cannot[64:], self._heard[HEARD:]
+        self._times.heard()
+        self._times.was(Part.TRANSFER, Part.WAITING, work.held)
         self._told = self._facts()
         for task in work.tasks:
             self._home.note_task(task)
@@ -232,15 +252,18 @@ class Keeper:
         return None if now == self._told else now
 
     def _compute(self, task: Task) -> None:
+        self._times.on(task.result, time.monotonic())
         try:
-            self._supplies.provide(task)
+            with self._at(Part.TRANSFER):
+                self._supplies.provide(task)
         except LaminarError as error:
             self._failed(task, error.message, error.code)
             return
         if task.sample is not None:
             self._samples[f"{task.run}/{task.sample}"] = None
         rested = self._rested
-        said = self._do(task)
+        with self._at(Part.COMPUTING):
+            said = self._do(task)
         if said is None:  # told to stop: the task stays on the disk
             return
         if "error" in said:
@@ -251,6 +274,7 @@ class Keeper:
                 self._kernels.look_again()  # one that was announced is gone, or another by now
             self._failed(task, str(said["error"]), said["code"])
             return
+        self._times.was(Part.COMPUTING, Part.TRANSFER, said.get("fetching", 0.0))
         if said.get("seconds") and (self._rested == rested or not self._habits.speed):  # its rest is told by itself (available)
             self._habits.measured(said["samples"] / max(said["seconds"], 1e-6))
         self._bring(task)
@@ -296,7 +320,8 @@ class Keeper:
         while not self._stop.is_set():
             asked = self._asks() if not self._ready and not self._resting and self._goes_on(1) else None
             try:
-                verdict = self._client.answer(task.result, data, asked)
+                with self._at(Part.TRANSFER):
+                    verdict = self._client.answer(task.result, data, asked)
                 break
             except Unreachable as error:
                 self._later(str(error))
@@ -335,13 +360,15 @@ class Keeper:
             else:
                 self._settled([result])
         for (run, about), results in unused.items():
-            self._computer.ask({"put back": {"run": run, "about": about, "results": results}})
-            if "put back" in (self._wait() or {}):
-                self._settled(results)
+            with self._at(Part.COMPUTING):
+                self._computer.ask({"put back": {"run": run, "about": about, "results": results}})
+                if "put back" in (self._wait() or {}):
+                    self._settled(results)
         for run, results in refused.items():
-            self._computer.ask({"forget": {"run": run, "results": results}})
-            if "forget" in (self._wait() or {}):
-                self._settled(results)
+            with self._at(Part.COMPUTING):
+                self._computer.ask({"forget": {"run": run, "results": results}})
+                if "forget" in (self._wait() or {}):
+                    self._settled(results)
 
     def _settled(self, results: list[int]) -> None:
         for result in results:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from laminar.core.errors import LaminarError
+from laminar.data.sources.index import addresses_of
 from laminar.data.spec import DataSpec
 
 BY_NAME: Final = ("cifar10", "digits", "fashion-mnist", "flowers", "glyphs", "mnist")
@@ -16,19 +17,22 @@ SCHEMES: Final = ("http://", "https://", "ftp://")
 
 
 def check_source(spec: DataSpec) -> None:
-    """L504 unless strangers can open it."""
-    kind, _, rest = spec.source.partition(":")
+    """L504 unless strangers can open it, or all that are joined."""
+    for source in spec.sources:
+        _check(source, spec)
+
+
+def _check(source: str, spec: DataSpec) -> None:
+    kind, _, rest = source.partition(":")
     hint = "laminar data index makes an index of image files, and laminar data serve a mirror of them"
     if kind in BY_NAME:
         if spec.args:
-            raise LaminarError(
-                "L504", f"{spec.source} with args {sorted(spec.args)}: nodes open it by its name alone", hint="leave args out"
-            )
+            raise LaminarError("L504", f"{source} with args {sorted(spec.args)}: nodes open it by its name alone", hint="leave args out")
         return
     if kind not in ON_MIRRORS:
         what = "runs code of the project" if kind == "python" else "is a file of this machine"
-        raise LaminarError("L504", f"data source '{spec.source}' {what}: nodes have no part in it", hint=hint)
-    places = [rest, *spec.mirrors]
+        raise LaminarError("L504", f"data source '{source}' {what}: nodes have no part in it", hint=hint)
+    places = [*addresses_of(rest.partition("#")[0]), *spec.mirrors]
     odd = next((place for place in places if not place.startswith(SCHEMES)), None)
     if odd is not None:
         raise LaminarError("L504", f"'{odd}' is a place on this machine, and nodes fetch from {', '.join(SCHEMES)} only", hint=hint)

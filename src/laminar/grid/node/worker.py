@@ -26,6 +26,7 @@ from torch import Tensor
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.data.dataset import Dataset
+from laminar.data.fetch_clock import clocked
 from laminar.data.mirrors.readers.reach import only_public
 from laminar.data.open import open_data
 from laminar.grid.compressor import compressor_of
@@ -58,7 +59,8 @@ class Worker:
     def do(self, task: Task, pause: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """The answer is on the disk when this returns; figures for the keeper."""
         trainer = self._trainer(task.about)
-        data = self._opened(task, trainer.about)
+        with clocked() as fetching:
+            data = self._opened(task, trainer.about)
         version = self._home.version_path(task.run, task.version.number).read_bytes()
         halfway = Halfway(self._home.halfway_path(task.result), task)
         done = trainer.do(task, version, data, pause, halfway)
@@ -83,7 +85,8 @@ class Worker:
             self._tags[task.run] = task.result
             self._keep_residual(task.run, compressor)
         halfway.forget()
-        return {"result": task.result, "samples": done.samples, "seconds": done.seconds, "loss": done.loss}
+        figures = {"samples": done.samples, "seconds": done.seconds, "loss": done.loss, "fetching": fetching.seconds}
+        return {"result": task.result, **figures}
 
     def put_back(self, run: str, about: str, results: list[int]) -> None:
         """Answers that were not used: what they took out of the residual goes back into it."""

@@ -2,7 +2,7 @@
 
 One JSON line in, one out; it ends with its keeper.
 
-    {"do": task}                                      {"result": 7, "samples": 640, "seconds": 1.2, "loss": 0.4}
+    {"do": task}                                      {"result": 7, "samples": 640, "seconds": 1.2, "loss": 0.4, "fetching": 0}
     {"put back": {"run", "about", "results": [7]}}    {"put back": [7]}
     {"forget": {"run", "results": [7]}}               {"forget": [7]}
     {"whole": task}                                   {"whole": true}

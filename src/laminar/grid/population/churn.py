@@ -1,4 +1,5 @@
-"""Churn: when desktops are on and how fast they are, drawn from dice. The kinds are plan/desktops.py."""
+"""Churn: when desktops are on and how fast they are, drawn from dice. The kinds are plan/desktops.py, and
+machines that are always on and alike."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from laminar.plan.desktops import KINDS, Churn
+from laminar.plan import desktops
+from laminar.plan.desktops import STEADY, Churn
 
 HOUR: Final = 3600.0
+KINDS: Final = {**desktops.KINDS, "steady": STEADY}
 
 __all__ = ["HOUR", "KINDS", "Churn", "off_for", "on_for", "speed"]
 

@@ -105,8 +105,8 @@ class Hall:
     def ask(self, node: str, asked: Ask | None = None) -> Work:
         return self.desk.do(lambda tx: self.service.ask(tx, node, asked or Ask(want=1)))
 
-    def answer(self, node: str, result: int, data: bytes) -> Verdict:
-        said = self.desk.do(lambda tx: self.service.deliver(tx, node, result, data, 1 << 30))
+    def answer(self, node: str, result: int, data: bytes, asked: Ask | None = None) -> Verdict:
+        said = self.desk.do(lambda tx: self.service.deliver(tx, node, result, data, 1 << 30, asked=asked))
         assert isinstance(said, Verdict)
         return said
 

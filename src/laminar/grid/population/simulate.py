@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import heapq
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from sqlalchemy import func, select
 from laminar.core.seeds import derive
 from laminar.grid.daemons.assimilator import Learner
 from laminar.grid.daemons.validator import DISAGREES
-from laminar.grid.db import nodes
+from laminar.grid.db import nodes, times
 from laminar.grid.db.schema import results
 from laminar.grid.population import churn as churns
 from laminar.grid.population.behaviour import KINDS, SYBILS, Person
@@ -25,6 +26,7 @@ from laminar.grid.population.hall import Hall
 from laminar.grid.population.problem import Clouds
 from laminar.grid.server.service import Denied
 from laminar.grid.settings import Settings
+from laminar.grid.utilization import Part, Timesheet
 from laminar.grid.wire.messages import Ask, Task
 from laminar.grid.wire.sketch import Sketcher
 from laminar.train.on_grid import Grid
@@ -42,7 +44,9 @@ class Plan:
     adversaries: float = 0.05  # share of the nodes
     lies: tuple[str, ...] = KINDS[1:]
     seed: int = 0
-    task_minutes: float = 30.0  # of a node of median speed
+    task_minutes: float = 30.0  # of a node of speed 1
+    speeds: tuple[float, ...] = ()  # of the nodes, in turn; none: as the churn draws them, around 1
+    retry: float = RETRY  # seconds until a node asks again that was given nothing; a real one is answered as soon as there is something
     grid: Grid = field(default_factory=lambda: Grid(workers=500, rounds=100_000, local_steps=5, deadline=7200.0, lease=14400.0))
 
 
@@ -51,6 +55,7 @@ class _Node:
     id: str
     person: Person
     speed: float
+    times: Timesheet
     until: float = 0.0  # when it is switched off
     task: Task | None = None
     heard: list[int] = field(default_factory=list)  # verdicts
@@ -65,6 +70,7 @@ class Report:
     caught: dict[str, tuple[int, int]]  # kind: banned, of how many
     how: dict[str, dict[str, int]]  # kind: answers that were refused, by reason
     counts: dict[str, int]
+    utilization: dict[str, float]  # of the time that nodes are on, the mean over them
     events: int
     seconds: float  # real ones
     trace: str  # digest of everything that happened
@@ -89,6 +95,7 @@ class Simulation:
         self._queue: list[tuple[float, int, int, int]] = []
         self._rows: dict[int, np.ndarray[Any, np.dtype[np.float32]]] = {}
         self._trace = hashlib.sha256()
+        self._reports = itertools.count(1)
         self._how: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
         self._nodes = [self._make(i) for i in range(plan.nodes)]
         for number in range(plan.nodes):
@@ -101,7 +108,13 @@ class Simulation:
         key = base64.b64encode(hashlib.sha256(f"{self.plan.seed} node {number}".encode()).digest()).decode()
         dice = np.random.Generator(np.random.PCG64(derive(self.plan.seed, "person", number)))
         owner = f"sybil {number // (SYBILS * len(self.plan.lies))}" if kind == "sybil" else None
-        return _Node(self.hall.enrol(key, f"{kind} {number}", owner=owner), Person(kind, dice), churns.speed(self._churn, dice))
+        id = self.hall.enrol(key, f"{kind} {number}", owner=owner)
+        speeds = self.plan.speeds
+        speed = speeds[number % len(speeds)] if speeds else churns.speed(self._churn, dice)
+        return _Node(id, Person(kind, dice), speed, self._sheet())
+
+    def _sheet(self) -> Timesheet:
+        return Timesheet(self.hall.now, lambda: next(self._reports))
 
     def _at(self, when: float, what: int, number: int) -> None:
         heapq.heappush(self._queue, (when, self._number, what, number))
@@ -131,7 +144,7 @@ class Simulation:
         now = self.hall.now
         if what == COMES:
             node.until = now + churns.on_for(self._churn, node.person.dice)
-            node.task = None  # what it was doing when it was switched off is lost
+            node.task, node.times = None, self._sheet()  # what it was doing when it was switched off is lost
             self._at(node.until, LEAVES, number)
             self._at(now, ASKS, number)
         elif what == LEAVES:
@@ -145,15 +158,19 @@ class Simulation:
             self._answer(node, number, node.task)
 
     def _ask(self, node: _Node, number: int) -> None:
+        report = node.times.report(self.hall.now)
         try:
-            work = self.hall.ask(node.id, Ask(want=1, speed=node.speed, heard=node.heard))
+            work = self.hall.ask(node.id, Ask(want=1, speed=node.speed, heard=node.heard, report=report.number, spent=report.spent))
         except Denied:
             return  # banned: it gives up
+        node.times.heard()
         node.heard = [result for result, _, _ in work.verdicts]
         if not work.tasks:
-            self._at(self.hall.now + RETRY, ASKS, number)
+            self._at(self.hall.now + self.plan.retry, ASKS, number)
             return
         node.task = work.tasks[0]
+        node.times.on(node.task.result, self.hall.now)
+        node.times.at(Part.COMPUTING, self.hall.now)
         self._trace.update(f"{self.hall.now:.6f} {number} {node.task.result}\n".encode())
         if node.person.dice.random() < self._churn.loses:
             node.task = None  # it hangs, and its owner finds out in the evening
@@ -167,6 +184,7 @@ class Simulation:
         change = self._problem.work(row, task.seed, task.steps, self.settings)
         data = node.person.does(task, change, row, self.settings.layout, self._sketcher)
         node.task = None
+        node.times.at(Part.WAITING, self.hall.now)
         try:
             verdict = self.hall.answer(node.id, task.result, data)
         except Denied:
@@ -206,6 +224,7 @@ class Simulation:
             caught={kind: (caught[kind], of[kind]) for kind in sorted(of)},
             how={kind: dict(sorted((+self._how[kind]).items())) for kind in sorted(of)},
             counts=counts,
+            utilization=self.hall.desk.do(times.by_run).get(self._run, times.NOTHING),
             events=events,
             seconds=seconds,
             trace=self._trace.hexdigest(),

@@ -28,7 +28,8 @@ class Batch:
             for run in sorted(some) if self._office.locks_runs else ():
                 runs.get(tx, run, for_update=True)
 
-        tasks.load_answers(tx, [one.result for one in wants if one.result is not None], lock)
+        answered = {one.result for one in wants if one.result is not None}
+        tasks.load_answers(tx, answered.union(*(one.spent for one in wants)), lock)
         load_nodes(tx, {one.node for one in wants})
         asking = {one.node for one in wants if one.asks}
         tasks.load_held(tx, asking)

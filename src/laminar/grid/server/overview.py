@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sqlalchemy import func, select
 
-from laminar.grid.db import nodes, runs, tasks, versions
+from laminar.grid.db import nodes, runs, tasks, times, versions
 from laminar.grid.db.book import Tx
 from laminar.grid.db.nodes import ACTIVE, DAY
 from laminar.grid.db.runs import Run
@@ -14,15 +15,17 @@ from laminar.grid.db.schema import nodes as node_table
 from laminar.grid.db.schema import results
 from laminar.grid.db.schema import runs as run_table
 from laminar.grid.db.schema import tasks as task_table
+from laminar.grid.utilization import PARTS, Times
 
 NEAR: Final = 90.0  # seconds in which a node that has time asks
 
 
 def status(tx: Tx, now: float) -> dict[str, Any]:
+    spent = times.by_run(tx)
     return {
         "now": now,
         "nodes": _people(tx, now),
-        "runs": [run_told(tx, run) for run in runs.all_of(tx)],
+        "runs": [run_told(tx, run, spent) for run in runs.all_of(tx)],
         "tasks": tasks.by_state(tx),
     }
 
@@ -65,8 +68,8 @@ def caught(tx: Tx, run: Run) -> dict[str, str]:
     return {f"{row.name} (no {row.number})": row.banned for row in rows}
 
 
-def run_told(tx: Tx, run: Run) -> dict[str, Any]:
-    """A run with its progress, its price of trust, and the curve of its tests."""
+def run_told(tx: Tx, run: Run, spent: Mapping[int, dict[str, float]] | None = None) -> dict[str, Any]:
+    """A run with its progress, its price of trust, and the curve of its tests. `spent`: what is known of the time of nodes, by run."""
     counted = runs.counts_of(tx, run.id)
     machine = runs.aggregator(tx, run)
     answers, applied = counted.get("answers", 0), counted.get("applied", 0)
@@ -102,6 +105,7 @@ def run_told(tx: Tx, run: Run) -> dict[str, Any]:
         "repeated": counted.get("repeated", 0),
         "failed": counted.get("failed", 0),
         "results": tasks.by_state(tx, run.id),
+        "utilization": (times.by_run(tx) if spent is None else spent).get(run.id, times.NOTHING),
         "curve": curve,
     }
 
@@ -110,7 +114,11 @@ def nodes_told(tx: Tx, now: float) -> list[dict[str, Any]]:
     wanted = ("id", "number", "name", "owner", "seen", "banned", "trusted", "speed", "available", "streak", "valid", "invalid", "lost")
     more = ("quota", "credit", "bytes_down", "bytes_up", "up", "down", "facts", "enrolled")
     return [
-        {**{key: row[key] for key in (*wanted, *more)}, "active": row["seen"] > now - ACTIVE and not row["banned"]}
+        {
+            **{key: row[key] for key in (*wanted, *more)},
+            "active": row["seen"] > now - ACTIVE and not row["banned"],
+            "utilization": _utilization(row),
+        }
         for row in nodes.everyone(tx)
     ]
 
@@ -144,4 +152,10 @@ def tasks_told(tx: Tx, now: float) -> list[dict[str, Any]]:  # noqa: ARG001
 
 
 def rounds_told(tx: Tx, now: float) -> list[dict[str, Any]]:  # noqa: ARG001
-    return [{"name": run.name, **row} for run in runs.all_of(tx) for row in runs.rounds_of(tx, run.id, last=100)]
+    rows = [{"name": run.name, **row} for run in runs.all_of(tx) for row in runs.rounds_of(tx, run.id, last=100)]
+    return [{**{key: row[key] for key in row if key not in PARTS}, "utilization": _utilization(row)} for row in rows]
+
+
+def _utilization(row: Mapping[str, Any]) -> dict[str, float]:
+    """Of a node, or of all nodes in a round, as they say."""
+    return Times(*(float(row[part]) for part in PARTS)).told()

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from laminar.grid.server import overview
 from laminar.grid.server.gate import Gate
 from laminar.grid.server.routes import Handler, NodeRoutes
+from laminar.grid.utilization import PARTS
 
 POLICY: Final = "; ".join(
     (
@@ -81,6 +82,9 @@ def prometheus(told: dict[str, Any], turned_away: dict[str, int]) -> str:
     refused = [({"run": run["name"], "reason": why}, n) for run in runs for why, n in sorted(run["refused"].items())]
     family("answers_refused_total", "counter", "Answers found wrong.", refused)
     family("bytes_up_total", "counter", "Bytes of answers.", [({"run": run["name"]}, run["bytes"]["up"]) for run in runs])
+    known = [(run["name"], run["utilization"]) for run in runs if run["utilization"]["seconds"]]
+    spent = [({"run": name, "part": part}, shares[part]) for name, shares in known for part in PARTS]
+    family("utilization", "gauge", "Shares of the time of nodes, as they say: the mean of those that worked for a run.", spent)
     tested = [({"run": run["name"], "metric": key}, value) for run in runs if run["curve"] for key, value in _last(run["curve"][-1])]
     family("metric", "gauge", "What the newest test gave.", tested)
     return "\n".join(lines) + "\n"

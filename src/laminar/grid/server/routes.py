@@ -184,23 +184,27 @@ class NodeRoutes:
         And the bytes of versions that come with it. `patient`: the node has just answered. Where there is nothing to do, which is known
         without the database, and it has nothing to say, it is as if it asked when there is.
         """
-        until = asyncio.get_running_loop().time() + asked.wait
+        began = asyncio.get_running_loop().time()
+        until, held = began + asked.wait, 0.0
         if patient and asked.wait and not (asked.cannot or asked.heard or asked.facts):
             signal = self._work
             if self._service.idle and not self._closing:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(signal.wait(), asked.wait)
+                held = asyncio.get_running_loop().time() - began
         while True:
             signal = self._work
-            found = await self.do(partial(self._service.ask, id=node, asked=asked), Wants(node, asks=True))
+            found = await self.do(partial(self._service.ask, id=node, asked=asked), Wants(node, asks=True, spent=_spent(asked)))
+            found = msgspec.structs.replace(found, held=held)
             left = until - asyncio.get_running_loop().time()
             if found.tasks or left <= 0 or self._closing or found.why != "nothing to do":
                 return await self._with_versions(node, asked, found)
-            asked = msgspec.structs.replace(asked, cannot=[], facts=None, heard=[])
+            asked = msgspec.structs.replace(asked, cannot=[], facts=None, heard=[], spent=[])
             try:
                 await asyncio.wait_for(signal.wait(), left)
             except TimeoutError:
-                return found, []
+                return msgspec.structs.replace(found, held=asyncio.get_running_loop().time() - began), []
+            held = asyncio.get_running_loop().time() - began
 
     async def _with_versions(self, node: str, asked: Ask, found: Work) -> tuple[Work, list[bytes]]:
         """And what the tasks begin from, where that is little: it saves the node a request."""
@@ -271,12 +275,13 @@ class NodeRoutes:
         at = _number(request.query_params.get("at", "0"))
         total = _number(request.query_params.get("size", str(at + len(body))))
 
-        answer = partial(self._service.deliver, id=node, result=result, data=body, limit=self._gate.limit, at=at, total=total)
-        said = await self.do(answer, Wants(node, result))
+        answer = partial(self._service.deliver, id=node, result=result, data=body, limit=self._gate.limit, at=at, total=total, asked=asked)
+        said = await self.do(answer, Wants(node, result, spent=_spent(asked)))
         if isinstance(said, int):
             return self.reply(request, Received(size=said), 202)
         after: list[bytes] = []
         if asked is not None:
+            asked = msgspec.structs.replace(asked, spent=[])
             work, after = await self._find_work(node, asked, patient=said.state == "returned" and not said.reason)
             said = msgspec.structs.replace(said, work=work)
         return self.reply(request, said, after=after)
@@ -306,6 +311,11 @@ def _versions(tx: Tx, name: str, number: int, base: int | None) -> tuple[bytes, 
     if base is not None and (old is None or old.data is None):
         raise Denied(404, "base", f"there is no version {base} of '{name}' here any more: fetch the whole")
     return bytes(row.data), bytes(old.data) if old is not None else None
+
+
+def _spent(asked: Ask | None) -> tuple[int, ...]:
+    """Results of which a request says what time was spent on them."""
+    return () if asked is None else tuple(one.result for one in asked.spent if one.result)
 
 
 def _number(text: str, digits: int = DIGITS) -> int:

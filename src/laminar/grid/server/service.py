@@ -24,6 +24,7 @@ from laminar.grid.db.moves import move
 from laminar.grid.db.nodes import Node
 from laminar.grid.db.runs import Run
 from laminar.grid.desk import Harmless
+from laminar.grid.server import reports
 from laminar.grid.states import ResultState, TaskState
 from laminar.grid.trust.admission import Refused, Wanted, admit, usual_norm
 from laminar.grid.wire.messages import LARGEST, Arrived, Ask, Enrol, Enrolled, Received, Verdict, Work
@@ -91,6 +92,7 @@ class Service:
         node, now = self.node(tx, id), self._clock()
         for result, why in asked.cannot:
             self._given_back(tx, id, result, why)
+        reports.take(tx, id, asked.report, asked.spent, now)
         if asked.facts is not None:
             nodes.enrol(tx, node.key, node.token, asked.facts, now)
             node = self.node(tx, id)
@@ -138,8 +140,17 @@ class Service:
 
     # Answers
 
-    def deliver(self, tx: Tx, id: str, result: int, data: bytes, limit: int, *, at: int = 0, total: int | None = None) -> Verdict | int:
-        """An answer, or a part of one: then the bytes that are here. In order; what is here already is passed over."""
+    def deliver(
+        self, tx: Tx, id: str, result: int, data: bytes, limit: int, *, at: int = 0, total: int | None = None, asked: Ask | None = None
+    ) -> Verdict | int:
+        """An answer, or a part of one: then the bytes that are here. In order; what is here already is passed over. What the node says of
+        its time when it `asked` for more counts with the answer."""
+        said = self._deliver(tx, id, result, data, limit, at, total)
+        if asked is not None:
+            reports.take(tx, id, asked.report, asked.spent, self._clock())
+        return said
+
+    def _deliver(self, tx: Tx, id: str, result: int, data: bytes, limit: int, at: int, total: int | None) -> Verdict | int:
         node, row = self.node(tx, id), self._own(tx, id, result)
         size = len(data) if total is None else total
         run = runs.get(tx, row.run)

@@ -2,6 +2,10 @@
 // Everything is put in as text, never as HTML: names are chosen by strangers.
 const RUNS = 10, NODES = 500, ROUNDS = 50, TASKS = 100, SVG = "http://www.w3.org/2000/svg";
 
+// Where the time of nodes goes, as they say.
+const PARTS = ["computing", "transfer", "waiting", "paused", "wasted"];
+const parts = (spent) => PARTS.map((part) => (spent.seconds ? percent(spent[part]) : "–"));
+
 // Elements
 
 function make(name, text, cls) {
@@ -80,6 +84,7 @@ function run(told) {
     ["disputed", count(trust.disagreements)],
     ["late, lost", count(told.late) + ", " + count(told.lost)],
     ["mean staleness", told.staleness.toFixed(2)],
+    ...(told.utilization.seconds ? PARTS.map((part) => ["nodes' time " + part, percent(told.utilization[part])]) : []),
   ];
   const refused = Object.entries(told.refused).sort((a, b) => b[1] - a[1]);
   const chips = refused.length ? [make("b", "refused", "bad"), ...refused.map(([why, n]) => make("span", why + " " + count(n)))] : [make("b", "refused", "dim"), make("span", "none")];
@@ -116,9 +121,9 @@ export function nodes(all, now, origin) {
   const most = Math.max(1, ...all.map((n) => n.credit)), more = all.length - NODES;
   const sorted = all.slice().sort((a, b) => b.active - a.active || b.credit - a.credit || a.number - b.number).slice(0, NODES);
   const state = (n) => (n.banned ? ["banned", "bad", undefined, n.banned] : n.active ? [n.trusted ? "trusted" : "here", "good"] : ["away", "dim"]);
-  const columns = [["node"], ["owner", 0, 1], ["state"], ["credit", 1], ["seen", 1, 1], ["works", 1, 1], ["samples/s", 1, 1], ["streak", 1, 1], ["valid", 1], ["invalid", 1], ["lost", 1, 1], ["down", 1, 1], ["up", 1, 1]];
+  const columns = [["node"], ["owner", 0, 1], ["state"], ["credit", 1], ["seen", 1, 1], ["works", 1, 1], ...PARTS.map((part) => [part, 1, 1]), ["samples/s", 1, 1], ["streak", 1, 1], ["valid", 1], ["invalid", 1], ["lost", 1, 1], ["down", 1, 1], ["up", 1, 1]];
   const rows = sorted.map((n) => [
-    n.number + " " + n.name, n.owner || "–", state(n), [count(n.credit), "portion", n.credit / most], ago(now - n.seen), percent(n.available), count(n.speed), count(n.streak),
+    n.number + " " + n.name, n.owner || "–", state(n), [count(n.credit), "portion", n.credit / most], ago(now - n.seen), percent(n.available), ...parts(n.utilization), count(n.speed), count(n.streak),
     count(n.valid), [count(n.invalid), n.invalid ? "bad" : ""], count(n.lost), bytes(n.bytes_down), bytes(n.bytes_up),
   ]);
   return [table(columns, rows), ...(more > 0 ? [make("p", "and " + count(more) + " more: laminar grid nodes", "empty")] : [])];
@@ -126,8 +131,8 @@ export function nodes(all, now, origin) {
 
 export function rounds(all) {
   if (!all.length) return [make("p", "No round yet.", "empty")];
-  const columns = [["run"], ["round", 1], ["from version", 1, 1], ["answers", 1], ["wanted", 1], ["seconds", 1], ["closed by"]];
-  const rows = all.slice(-ROUNDS).reverse().map((r) => [r.name, count(r.round), count(r.version), count(r.answers), count(r.wanted), r.closed ? (r.closed - r.opened).toFixed(1) : "", r.closed ? r.why : ["open", "good"]]);
+  const columns = [["run"], ["round", 1], ["from version", 1, 1], ["answers", 1], ["wanted", 1], ["seconds", 1], ["closed by"], ...PARTS.map((part) => [part, 1, 1])];
+  const rows = all.slice(-ROUNDS).reverse().map((r) => [r.name, count(r.round), count(r.version), count(r.answers), count(r.wanted), r.closed ? (r.closed - r.opened).toFixed(1) : "", r.closed ? r.why : ["open", "good"], ...parts(r.utilization)]);
   return [table(columns, rows)];
 }
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-PROTOCOL: Final = 4
+PROTOCOL: Final = 5
 LARGEST: Final = 1 << 30  # bytes of an answer, or of what a node has kept back
 # Patterns for Python and for the readers of our OpenAPI alike. $ would let a line feed through, and \\Z is known to Python alone.
 _END: Final = "(?![\\s\\S])"
@@ -68,6 +68,20 @@ class Enrolled(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     now: float
 
 
+class Spent(Message, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Seconds of a node, by what it was at (utilization.py). For people: nothing is decided by them."""
+
+    result: Count = 0  # on which they were spent; 0: on none
+    computing: Seconds = 0.0
+    transfer: Seconds = 0.0
+    waiting: Seconds = 0.0
+    paused: Seconds = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.computing + self.transfer + self.waiting + self.paused
+
+
 class Ask(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A node has time: how many tasks it wants, which samples it has on its disk, how fast it was."""
 
@@ -86,6 +100,8 @@ class Ask(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = []  # results whose verdicts it has heard, and settled on its disk: no need to repeat
     versions: Annotated[dict[Name, Count], Meta(max_length=16)] = {}  # of runs: the newest on its disk, to send differences to
     facts: Facts | None = None  # when they have changed
+    report: Count = 0  # number of the report of `spent`: the same one counts once
+    spent: Annotated[list[Spent], Meta(max_length=64)] = []  # since the last report that was heard
 
 
 class Version(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -129,6 +145,7 @@ class Work(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     verdicts: list[tuple[int, str, str]] = []  # on earlier results: result, state, reason; until they are known to be heard
     versions: list[Packed] = []  # for the tasks, where they are small and the node has one before
     now: float = 0.0
+    held: Seconds = 0.0  # that the server let the request wait for work
 
 
 class Verdict(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):

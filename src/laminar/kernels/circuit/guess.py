@@ -19,16 +19,31 @@ WEIGHT: Final = 0.25  # of what was seen last
 
 @dataclass
 class Account:
-    """What guesses brought: `gained` and `wasted` are seconds of work done before it was asked for, and for nothing."""
+    """What guesses brought: `gained` and `wasted` are seconds of work done before it was asked for, and for nothing. `runs`: of a circuit,
+    that this is the account of."""
 
+    runs: int = 0
     started: int = 0
     committed: int = 0
     thrown_away: int = 0
     gained: float = 0.0
     wasted: float = 0.0
 
+    def add(self, other: Account) -> None:
+        self.runs += other.runs
+        self.started += other.started
+        self.committed += other.committed
+        self.thrown_away += other.thrown_away
+        self.gained += other.gained
+        self.wasted += other.wasted
+
+    def text(self) -> str:
+        what = f"{self.started} started, {self.committed} taken, {self.thrown_away} thrown away"
+        return f"{what}; {self.gained * 1e3:.1f} ms of work won, {self.wasted * 1e3:.1f} ms for nothing"
+
     def to_json(self) -> dict[str, float]:
         return {
+            "runs": self.runs,
             "started": self.started,
             "committed": self.committed,
             "thrown_away": self.thrown_away,
@@ -39,10 +54,11 @@ class Account:
 
 @dataclass
 class Odds:
-    """Of a kernel's functions, over all its runs. Keys are numbers of functions."""
+    """Of a kernel's functions, over all its runs. Keys are numbers of functions. `account`: of all guesses."""
 
     chances: dict[int, float] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)  # of one instance
+    account: Account = field(default_factory=Account)
 
     def saw(self, function: Function, wanted: bool) -> None:
         before = self.chances.get(function.number, 0.5)

@@ -78,7 +78,7 @@ def run_circuit(
     odds: Odds | None = None,
     pairs: Pairs | None = None,
 ) -> Account:
-    """Changes the arrays. `odds`: what earlier runs of this circuit told."""
+    """Changes the arrays. `odds`: what earlier runs of this circuit told; the account of this one is added to theirs."""
     odds, pairs = odds or Odds(), pairs or Pairs(circuit)
     schedule = Schedule(odds, guess=guess and threads > 1)
     start = {one: np.full(count, values[name], DTYPES[one.type]) for one, name in changed_values(circuit.kernel).items()}
@@ -86,6 +86,8 @@ def run_circuit(
     for chunk in chunks(circuit, count, threads, odds, apart=pairs.may_be_chunked(values, count)):
         Issue(circuit, schedule, chunk, count, pairs.apart(values, count), AHEAD * threads, MOST_ROUNDS).whole(start)
     pool().run(schedule, Executor(call, given, values, count), threads)
+    schedule.account.runs = 1
+    odds.account.add(schedule.account)
     return schedule.account
 
 

@@ -67,12 +67,19 @@ def _taken(w: Writer, site: Site, flat: str, result: str) -> list[str]:
     lines = [f"{result} = a{w.object(site.object)}[{flat}]"]
     if site.object in w.watched:
         lines.append(f"if {result} is None: {result} = empty({site.number}, v0, {flat})")
+    if w.traced:
+        lines.append(f"got({w.end(site.at, site.object)}, v0, {flat}, {w.origin(site.object)}[{flat}])")
     return lines
+
+
+def _left(w: Writer, site: Site, flat: str) -> list[str]:
+    """Lines that leave word of who wrote the element."""
+    return [f"{w.origin(site.object)}[{flat}] = ({w.end(site.at, site.object)}, v0)"] if w.traced else []
 
 
 def store(w: Writer, node: Store, index: list[str], value: str) -> None:
     site, flat, test = element(w, node, index, "write")
-    _guarded(w, site, test, index, [*watch(w, site, flat), f"a{w.object(node.object)}[{flat}] = {value}"])
+    _guarded(w, site, test, index, [*watch(w, site, flat), f"a{w.object(node.object)}[{flat}] = {value}", *_left(w, site, flat)])
 
 
 def change(w: Writer, node: Atomic, index: list[str], value: str) -> None:
@@ -90,7 +97,7 @@ def change(w: Writer, node: Atomic, index: list[str], value: str) -> None:
         lines += [f"cell[0] = {new}", f"{target} = cell[0]"]
     else:
         lines.append(f"{target} = wrap_{type_}({new})" if operator == "add" and type_ != "double" else f"{target} = {new}")
-    _guarded(w, site, test, index, lines)
+    _guarded(w, site, test, index, [*lines, *_left(w, site, flat)])
 
 
 def _guarded(w: Writer, site: Site, test: str, index: list[str], lines: list[str], result: str = "") -> None:

@@ -53,6 +53,8 @@ def _read(w: Writer, node: Read) -> str:
     if w.known is not None and node.variable not in w.known:
         w.line(f"if {name} is None: {name} = unset({w.place(node.at, node.variable.name)}, v0, {ZERO[node.variable.type]})")
         w.known.add(node.variable)
+    if w.traced:
+        w.line(f"got({w.end(node.at, node.variable)}, v0, None, {w.origin(node.variable)})")
     return name
 
 

@@ -93,7 +93,7 @@ class Watch:
     def empty(self, site_number: int, instance: int, flat: int) -> bool | int | float:
         """An element without a value is 0."""
         site = self._sites[site_number]
-        index, name = self._index(site.object, flat), site.object.name
+        index, name = self.index(site.object, flat), site.object.name
         what = f"instance {instance} {_VERB[site.kind]} {name}{_index(index)}, which nobody wrote"
         self.add(Finding("uninitialised", site.at, (instance,), what, object=name, index=index))
         return False if site.object.type == "bool" else 0 if site.object.type in ("int", "long") else 0.0
@@ -131,7 +131,7 @@ class Watch:
         if (second[0].at, second[1]) < (first[0].at, first[1]):
             first, second = second, first
         (site, one), (rival, other) = first, second
-        index, name = self._index(site.object, flat), site.object.name
+        index, name = self.index(site.object, flat), site.object.name
         where = "here, too" if site.at == rival.at else f"in line {rival.at.line}"
         what = f"instance {one} {_VERB[site.kind]} {name}{_index(index)}, and instance {other} {_VERB[rival.kind]} it {where}"
         self.add(Finding("race", site.at, (one, other), what, object=name, index=index, other=rival.at))
@@ -141,7 +141,7 @@ class Watch:
         said = f"{self._file}:{at.line}:{at.column}: the loop went on for more than {self._steps:,} steps\n{excerpt(self._kernel.text, at)}"
         raise LaminarError("L704", said, hint=f"mend the loop's condition, or --steps {self._steps * 10}")
 
-    def _index(self, object_: Object, flat: int) -> tuple[int, ...]:
+    def index(self, object_: Object, flat: int) -> tuple[int, ...]:
         index: list[int] = []
         for size in reversed(self.shapes[object_]):
             index.insert(0, flat % size)

@@ -13,6 +13,7 @@ import numpy as np
 
 from laminar.kernels.emulate.findings import Finding
 from laminar.kernels.emulate.strides import Stride
+from laminar.kernels.emulate.trace import COLUMNS, Trace
 from laminar.kernels.emulate.writer import Kind
 from laminar.kernels.language.tree import SIZES, At, Kernel, Object
 
@@ -68,6 +69,7 @@ class Report:
     findings: tuple[Finding, ...]
     shapes: dict[Object, tuple[int, ...]]
     file: str = "kernel.c"
+    trace: Trace | None = None
 
     @property
     def counts(self) -> dict[str, Counts]:
@@ -111,6 +113,7 @@ class Report:
                 if one.stride is not None
             ],
             "findings": [one.to_json() for one in self.findings],
+            "trace": None if self.trace is None else self.trace.to_json(),
         }
 
     def text(self) -> str:
@@ -136,6 +139,11 @@ class Report:
                 rows.append([f"{one.at.line}:{one.at.column}", one.object.name, one.kind, one.stride.pattern, apart])
             parts.append(_table(rows, left=4))
         return "\n\n".join(parts)
+
+    def trace_text(self) -> str:
+        """Who wrote what each read got, as a table."""
+        assert self.trace is not None
+        return _table([list(COLUMNS), *self.trace.rows()], left=6)
 
     @property
     def _used(self) -> list[str]:

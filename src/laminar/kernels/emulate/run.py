@@ -22,6 +22,7 @@ from laminar.kernels.emulate.findings import Watch
 from laminar.kernels.emulate.held import Claims, Held
 from laminar.kernels.emulate.report import Access, Register, Report
 from laminar.kernels.emulate.strides import Strides
+from laminar.kernels.emulate.trace import GIVEN, Trace
 from laminar.kernels.emulate.translate import Program, translated
 from laminar.kernels.language.contract import contracted
 from laminar.kernels.language.tree import WHOLE, At, Kernel, Object, Variable
@@ -45,13 +46,14 @@ def emulate(
     proofs: bool = False,
     arithmetic: bool = False,
     races: Collection[At] | None = None,
+    trace: bool = False,
 ) -> Report:
     """Arrays and values as arguments.py has them; the arrays stay as they are, and outputs that are missing start as zeros. Instances run
     by their numbers, or in an order drawn by `seed`. Elements of the arrays named in `empty` have no value at the start.
     `proofs`: the run is held against all that native code believes of the kernel; raises L900 where it refutes something.
     `arithmetic`: numbers that wrap around, shifts by too many bits and conversions that are cut are findings, too. `races`: only these
-    places are looked at for races."""
-    claims, program = _program(kernel, frozenset(empty), proofs, arithmetic, None if races is None else frozenset(races))
+    places are looked at for races. `trace`: the report has who wrote what each read got."""
+    claims, program = _program(kernel, frozenset(empty), proofs, arithmetic, None if races is None else frozenset(races), trace)
     scalars: dict[Variable, Value] = {kernel.count: count}
     scalars |= {one.of: converted(values[one.name], one.of.type) for one in kernel.values if isinstance(one.of, Variable)}
     sizes = {one: shape_of(one, scalars) for one in kernel.objects}
@@ -61,7 +63,8 @@ def emulate(
     held = Held(claims, {one: int(value) for one, value in scalars.items() if one.type in WHOLE}, count, sizes, file)
     seen = [site for site in program.writer.sites if site.object.memory != "local"]
     strides = Strides(len(seen), ordered=seed is None)
-    counters = _run(program, scalars, memory, sizes, watch, held, strides, count, steps, seed)
+    traced = Trace(program.writer.ends, watch.index) if trace else None
+    counters = _run(program, scalars, memory, sizes, watch, held, strides, count, steps, seed, traced)
     found = dict(zip((site.number for site in seen), strides.found(), strict=True))
     accesses = [
         Access(one.at, one.object, one.kind, counters[one.block] - watch.missed[one.number], found.get(one.number))
@@ -69,15 +72,17 @@ def emulate(
     ]
     registers = [Register(line, *(part * counters[block] for part in parts)) for (block, line), parts in program.writer.registers.items()]
     outputs = {one.name: _output(one.of, memory, sizes) for one in kernel.arrays if one.mode != "in" and isinstance(one.of, Object)}
-    return Report(kernel, count, outputs, tuple(accesses), tuple(registers), watch.findings, sizes, file)
+    return Report(kernel, count, outputs, tuple(accesses), tuple(registers), watch.findings, sizes, file, traced)
 
 
 @lru_cache(REMEMBERED)
-def _program(kernel: Kernel, empty: frozenset[str], proofs: bool, arithmetic: bool, races: frozenset[At] | None) -> tuple[Claims, Program]:
+def _program(
+    kernel: Kernel, empty: frozenset[str], proofs: bool, arithmetic: bool, races: frozenset[At] | None, trace: bool
+) -> tuple[Claims, Program]:
     """What the next run of the same kernel needs, too."""
     ready = contracted(kernel)
     claims = Claims.of(Proofs.of(ready, Space.of(ready))) if proofs else Claims()
-    return claims, translated(ready, empty, claims.numbers, arithmetic=arithmetic, races=races)
+    return claims, translated(ready, empty, claims.numbers, arithmetic=arithmetic, races=races, traced=trace)
 
 
 def _run(
@@ -91,17 +96,21 @@ def _run(
     count: int,
     steps: int,
     seed: int | None,
+    trace: Trace | None,
 ) -> Sequence[int]:
     w = program.writer
     names: dict[str, Any] = {f"f_{name}": function for name, function in arithmetic.FUNCTIONS.items()}
     names |= {name: getattr(arithmetic, name) for name in arithmetic.USED}
     names |= {name: getattr(watch, name) for name in Watch.CALLED}
     names |= {"cell": array("f", [0.0]), "ended": strides.ended, "held": held.held, "to_float": to_float}
+    names |= {} if trace is None else {"got": trace.got, "GIVEN": GIVEN}
     exec(program.code, names)  # our own text: nothing of the kernel's but numbers goes into it as it is
     given: dict[str, Any] = {f"{w.variable(variable)}_": value for variable, value in scalars.items()}
     given |= {f"a{w.object(one)}": cells for one, cells in memory.items()}
     given |= {f"s{w.object(one)}_{axis}": size for one, shape in sizes.items() for axis, size in enumerate(shape)}
     given |= {name: [-1] * len(memory[one]) for name, one in program.shadows.items()}
+    if trace is not None:
+        given |= {w.origin(one): [None if cell is None else GIVEN for cell in cells] for one, cells in memory.items()}
     order = Random(seed) if seed is not None else None
     numbers: Sequence[int] = range(count)
     if order is not None:

@@ -84,6 +84,8 @@ def _statement(b: Body, node: Statement, after: Statement | None) -> None:
             found = value(w, node.value)
             w.register(node.variable, node.at, write=True)
             w.line(f"{w.variable(node.variable)} = {found}")
+            if w.traced:
+                w.line(f"{w.origin(node.variable)} = ({w.end(node.at, node.variable)}, v0)")
             if w.known is not None:
                 w.known.add(node.variable)
         case Store():
@@ -124,11 +126,15 @@ def _declare(w: Writer, what: Variable | Object, after: Statement | None) -> Non
             w.known.discard(what)
         if not (isinstance(after, Assign) and after.variable is what):
             w.line(f"{w.variable(what)} = None")
+            if w.traced:
+                w.line(f"{w.origin(what)} = None")
     elif what.memory == "local":
         elements = 1
         for size in what.shape:
             elements *= int(getattr(size, "value", 1))
         w.line(f"a{w.object(what)} = [None] * {elements}")
+        if w.traced:
+            w.line(f"{w.origin(what)} = [None] * {elements}")
 
 
 def _if(b: Body, node: If) -> None:

@@ -62,12 +62,14 @@ def translated(
     *,
     arithmetic: bool = False,
     races: frozenset[At] | None = None,
+    traced: bool = False,
 ) -> Program:
     """`empty`: arrays whose elements have no value at the start. `claims`: numbers of what the run is held against (held.py). `arithmetic`:
-    look for results that are not what was computed. `races`: places whose accesses may be races; None: all."""
+    look for results that are not what was computed. `races`: places whose accesses may be races; None: all. `traced`: tell who wrote what
+    each read gets."""
     waits = any(isinstance(one, Barrier) for one in statements(kernel.body))
     watched = frozenset(one for one in kernel.objects if one.memory != "global" or one.name in empty)
-    w = Writer(watched, waits, races, arithmetic, uses=_uses(kernel), depth=2, claims=claims)
+    w = Writer(watched, waits, races, arithmetic, traced, uses=_uses(kernel), depth=2, claims=claims)
     for parameter in kernel.parameters:
         if isinstance(parameter.of, Variable):
             w.variable(parameter.of)
@@ -98,7 +100,8 @@ def given(kernel: Kernel, w: Writer) -> list[str]:
     values = [f"{w.variable(one.of)}_" for one in kernel.parameters[1:] if isinstance(one.of, Variable)]
     arrays = [f"a{number}" for object_, number in w.objects.items() if object_.memory != "local"]
     sizes = [f"s{number}_{axis}" for object_, number in w.objects.items() for axis in range(len(object_.shape))]
-    return [*values, *arrays, *sizes]
+    origins = [w.origin(one) for one in w.objects if w.traced and one.memory != "local"]
+    return [*values, *arrays, *sizes, *origins]
 
 
 def _assembled(kernel: Kernel, w: Writer, needed: dict[str, Object]) -> list[str]:
@@ -119,6 +122,8 @@ def _assembled(kernel: Kernel, w: Writer, needed: dict[str, Object]) -> list[str
 def _start(kernel: Kernel, w: Writer) -> list[str]:
     """Of each instance: values are its own, it has its steps, and no access was seen yet."""
     lines = [f"{name} = {name}_" for name in (w.variable(one.of) for one in kernel.parameters[1:] if isinstance(one.of, Variable))]
+    if w.traced:
+        lines += [f"{w.origin(one.of)} = GIVEN" for one in kernel.parameters if isinstance(one.of, Variable)]
     lines += ["n = steps", "j = 0"]
     for site in w.sites:
         if site.object.memory != "local":

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from laminar.kernels.emulate.trace import End
 from laminar.kernels.language.tree import SIZES, At, Atomic, Load, Loop, Object, Store, Variable
 
 Kind = Literal["read", "write", "atomic"]
@@ -36,6 +37,7 @@ class Writer:
     waits: bool = False  # there are barriers
     looked_at: frozenset[At] | None = None  # places whose accesses may be races; None: all
     arithmetic: bool = False  # numbers that wrap around, wide shifts and cut conversions are findings
+    traced: bool = False  # who wrote it is kept of each element and variable (trace.py)
     lines: list[str] = field(default_factory=list)
     parts: list[list[str]] = field(default_factory=list)  # functions within: see statements.py
     depth: int = 1
@@ -49,6 +51,7 @@ class Writer:
     target: tuple[Store, list[str]] | None = None  # the store whose value is being written, and its index
     claims: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # facts by the id of what they are of (held.py)
     loops: int = 0  # of the kernel, around what is being written
+    ends: list[End] = field(default_factory=list)  # places that read or write, if that is traced
     uses: dict[Object, set[Kind]] = field(default_factory=dict)
     _temporaries: int = 0
     _variables: dict[Variable, str] = field(default_factory=dict)
@@ -108,8 +111,17 @@ class Writer:
     @property
     def names(self) -> list[str]:
         """All that belong to one instance."""
-        lists = [f"a{number}" for object_, number in self._objects.items() if object_.memory == "local"]
-        return [*self._variables.values(), *lists]
+        lists = [number for object_, number in self._objects.items() if object_.memory == "local"]
+        made = [*self._variables.values(), *(f"a{number}" for number in lists)]
+        return [*made, *(self.origin(one) for one in self._variables), *(f"g{number}" for number in lists)] if self.traced else made
+
+    def origin(self, of: Variable | Object) -> str:
+        """What keeps who wrote it: of an array a list."""
+        return f"g{self.object(of)}" if isinstance(of, Object) else f"g{self.variable(of)}"
+
+    def end(self, at: At, of: Variable | Object) -> int:
+        self.ends.append(End(at, of))
+        return len(self.ends) - 1
 
     def register(self, variable: Variable, at: At, *, write: bool) -> None:
         counts = self.registers.setdefault((self.here(), at.line), [0, 0, 0])

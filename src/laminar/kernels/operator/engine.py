@@ -18,6 +18,7 @@ from torch import Tensor
 
 from laminar.kernels.arguments import Array
 from laminar.kernels.circuit.cost import cost
+from laminar.kernels.circuit.guess import Account
 from laminar.kernels.circuit.native_phases import NativePhases
 from laminar.kernels.compile.board import Status
 from laminar.kernels.compile.interrupts import heard
@@ -46,6 +47,10 @@ DTYPES: Final[dict[Type, torch.dtype]] = {
 class Engine(Protocol):
     def slots(self, values: Sequence[Any]) -> bytes:
         """Values as the code takes them."""
+
+    @property
+    def guesses(self) -> Account:
+        """What all calls so far guessed that ran as a circuit."""
 
     def run(self, tensors: Sequence[Tensor], slots: bytes, values: Sequence[Any], count: int) -> None:
         """Tensors are contiguous, on the CPU, and in the order of the kernel's arrays. Raises L703, L704."""
@@ -79,6 +84,10 @@ class Direct:
 
     def slots(self, values: Sequence[Any]) -> bytes:
         return self._slots.pack(*values, 0)
+
+    @property
+    def guesses(self) -> Account:
+        return self._split.account if self._split is not None else Account()
 
     def run(self, tensors: Sequence[Tensor], slots: bytes, values: Sequence[Any], count: int) -> None:
         if count >= MANY and not self._ordered and (threads := torch.get_num_threads()) > 1:
@@ -122,6 +131,10 @@ class Phased:
 
     def slots(self, values: Sequence[Any]) -> bytes:  # noqa: ARG002 - phases take values as they are
         return b""
+
+    @property
+    def guesses(self) -> Account:
+        return Account()
 
     def run(self, tensors: Sequence[Tensor], slots: bytes, values: Sequence[Any], count: int) -> None:  # noqa: ARG002
         self._native.run(arrays_of(tensors, self._flat), list(values), count)

@@ -21,6 +21,7 @@ from torch.autograd import forward_ad
 from laminar.core.errors import LaminarError
 from laminar.core.kernel_files import KernelName
 from laminar.kernels.arguments import declared
+from laminar.kernels.circuit.guess import Account
 from laminar.kernels.language.tree import WHOLE, Kernel
 from laminar.kernels.open_file import kernel_of
 from laminar.kernels.operator.autograd import Applied, formula
@@ -174,6 +175,14 @@ class KernelFunction:
                 found = error
             self._backwards[wanted, as_said] = found
         return found
+
+    @property
+    def guesses(self) -> Account:
+        """What was run before its condition was known, in all calls so far that ran as a circuit: `guesses.runs` says how many did.
+        Calls of the gradient are not among them."""
+        account = Account()
+        account.add(self.routine.engine.guesses)
+        return account
 
     def module(self, **values: Any) -> KernelModule:
         """As a module of a model, called with the tensors alone. Raises L702."""

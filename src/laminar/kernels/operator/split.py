@@ -16,7 +16,7 @@ import torch
 from laminar.kernels.arguments import Array
 from laminar.kernels.circuit.apart import Pairs
 from laminar.kernels.circuit.build import Circuit, build
-from laminar.kernels.circuit.guess import Odds
+from laminar.kernels.circuit.guess import Account, Odds
 from laminar.kernels.circuit.native_call import call
 from laminar.kernels.circuit.run import run_circuit
 from laminar.kernels.language.tree import Kernel
@@ -33,6 +33,11 @@ class Split:
         self._kernel, self._call = kernel, partial(call, file=file)
         self._odds = Odds()
         self._seen: dict[int, list[float]] = {}  # by number of instances: seconds as a whole, then as a circuit
+
+    @property
+    def account(self) -> Account:
+        """Of the guesses of all calls that ran as a circuit."""
+        return self._odds.account
 
     @cached_property
     def _circuit(self) -> Circuit:

@@ -75,7 +75,7 @@ def run_apart(job: Job, how: Averaging | Downpour | Quorum, description: Descrip
         held.enter_context(invitation.kept(folder))
         short = lines_folder()
         held.callback(shutil.rmtree, short, ignore_errors=True)
-        chief = _Chief(job, plan, description, told, crew, interrupts, folder, short, threads, staff)
+        chief = _Chief(job, plan, description, told, crew, interrupts, folder, short, threads, staff, begins=not resumes)
         held.callback(chief.close)
         return chief.run(resumes)
 
@@ -94,6 +94,8 @@ class _Chief:
         short: Path,
         threads: int,
         staff: Staff | None,
+        *,
+        begins: bool,
     ) -> None:
         self.job, self.plan, self.how, self.told, self.crew, self.interrupts = job, plan, plan.how, told, crew, interrupts
         self.folder, self.now = folder, job.clock.monotonic
@@ -105,7 +107,7 @@ class _Chief:
             address = f"unix:{short / 'desk'}" if near or staff is None else f"{staff.host}:0"
             self.desk = Desk(address, self.brief["token"], self.how.timeout)
             self.hire = Hire(crew, self.brief["job"], self.brief["token"], threads, told.note, job.clock, "the chief tests by itself")
-        self.judge = Judge(job, plan, self.brief["addresses"], self.brief["token"], self.how.timeout, self.desk)
+        self.judge = Judge(job, plan, self.brief["addresses"], self.brief["token"], self.how.timeout, self.desk, begins=begins)
         self.judging: tuple[dict[str, Any], Future[Judgement]] | None = None
         self.to_judge: list[dict[str, Any]] = []
         self.deaths = Deaths()
@@ -114,6 +116,7 @@ class _Chief:
         self.guests: set[str] = set()  # workers that someone else has started
         self.fewer = 0  # workers that have gone since it was last asked whether there are enough
         self.leaving: set[Member] = set()  # workers whose machine is about to end
+        self.looked: set[str] = set()  # what the layer's code looked at in workers (core/observe.py)
         self.unsaid: set[int] = set()  # servers that are to hear how things are
         self.behind = -1  # the newest epoch that is being tested elsewhere: rounds go on
         self.stopping = ""  # why it is over
@@ -218,6 +221,8 @@ class _Chief:
         told, event = self.told, said.event
         assert told.history is not None and event is not None
         match event:
+            case {"looked": tag}:
+                self.looked.add(tag)
             case {"listening": address}:
                 self.ctrl_c.listening.add(said.member.rank)
                 self.brief["addresses"][said.member.rank] = address
@@ -405,6 +410,8 @@ class _Chief:
         told.save()
         history.tell("end", step=at.step, epoch=at.epoch, why=at.stopped, metrics=at.metrics, seconds=at.seconds, team=told.whole)
         notes = list(told.notes)
+        if said := self.plan.servers_note():
+            notes.append(said)
         job = self.job
         objective = loss_name(job.recipe, job.data.task)
         classes = len(job.data.classes) if job.data.classes is not None else None
@@ -414,4 +421,12 @@ class _Chief:
         if said := misgivings(loss=at.metrics["loss"], guess=guess, first=at.first, lr=job.recipe.rate):
             notes.append(said)
         self.crew.tell_all(signal.SIGTERM)
-        return Trained(metrics=dict(at.metrics), seconds=at.seconds, epochs=at.epoch, steps=at.step, resumed_from=told.resumed, notes=notes)
+        return Trained(
+            metrics=dict(at.metrics),
+            seconds=at.seconds,
+            epochs=at.epoch,
+            steps=at.step,
+            resumed_from=told.resumed,
+            notes=notes,
+            looked=sorted(self.looked),
+        )

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from laminar.core.errors import LaminarError
-
 
 def cut(shapes: Mapping[str, tuple[int, ...]], shards: int) -> list[list[str]]:
-    """Names for each shard, as evenly as whole tensors allow; the order of the model within each."""
-    if shards > len(shapes):
-        raise LaminarError(
-            "L004",
-            f"strategy.shards is {shards}, but the layer trains {len(shapes)} tensor{'s' if len(shapes) > 1 else ''}, which are not cut",
-            hint=f"shards = {len(shapes)} or fewer",
-        )
+    """Names for each shard, as evenly as whole tensors allow; the order of the model within each. At most one shard for each tensor."""
+    shards = min(shards, len(shapes))
     load = [0] * shards
     place: dict[str, int] = {}
     for name in sorted(shapes, key=lambda name: (-prod(shapes[name]), name)):

@@ -18,6 +18,7 @@ from laminar.parallel.evaluation.desk import Desk
 from laminar.parallel.evaluation.hire import ROLE
 from laminar.parallel.wire.link import Link
 from laminar.train.beside import Lost
+from laminar.train.changes import changes_of
 from laminar.train.evaluate import figures, sums_of_job
 from laminar.train.job import Job
 from laminar.train.snapshot import buffers_of, changing, trainable
@@ -34,15 +35,23 @@ class Judgement:
     done: bool
     team: dict[str, Any]
     at: float  # when it was told
+    change: float | None = None  # of the weights, since the epoch that was tested before (train/changes.py)
 
 
 @final
 class Judge:
-    def __init__(self, job: Job, plan: Plan, addresses: list[str], token: str, timeout: float, desk: Desk | None = None) -> None:
-        """`desk`: of an evaluator, which tests in the place of this process while it is there."""
+    def __init__(
+        self, job: Job, plan: Plan, addresses: list[str], token: str, timeout: float, desk: Desk | None = None, *, begins: bool = True
+    ) -> None:
+        """`desk`: of an evaluator, which tests in the place of this process while it is there. `begins`: the model has the weights that
+        training starts with."""
         self._job, self._plan, self._addresses, self._token, self._timeout, self._desk = job, plan, addresses, token, timeout, desk
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="laminar-judge")
         self.step = -1  # of what is in the model
+        asked = job.recipe.target is not None and job.recipe.target.change is not None
+        self._changes = changes_of(trainable(job.model), None, asked=asked)
+        if begins and self._changes is not None:
+            self._changes.begin()
         self.fetched = -1  # the newest epoch whose parameters are in the model: the servers' own may change
 
     def judge(self, told: dict[str, Any]) -> Future[Judgement]:
@@ -50,6 +59,10 @@ class Judge:
 
     def _judge(self, told: dict[str, Any]) -> Judgement:
         step = self.fetch()
+        change = None
+        if self._changes is not None:
+            change = self._changes.of_epoch()
+            self._changes.begin()
         self.fetched = told["epoch"]
         try:
             metrics, by = self.tested()
@@ -62,7 +75,8 @@ class Judge:
                 f"the model failed in the test after epoch {told['epoch']} (counted from 0){place and ', ' + place}: {what}",
                 hint="correct the model's forward(); --debug shows the whole traceback",
             ) from error
-        return Judgement(told["epoch"], step, told["train"], metrics, by, self.not_finite(), told["last"], told["team"], told["at"])
+        finite, last, team, at = self.not_finite(), told["last"], told["team"], told["at"]
+        return Judgement(told["epoch"], step, told["train"], metrics, by, finite, last, team, at, change)
 
     def say(self, shard: int, message: Chief) -> None:
         """Gone if the server is not there."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from laminar.core.figures import many
 from laminar.parallel.aggregate.rules import Rules
 from laminar.parallel.compress.layout import Layout
 from laminar.parallel.compress.local_clip import LocalClip
@@ -44,6 +45,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Do workers push how far their own optimizers went, and no gradients?"""
         how = self.how
         return isinstance(how, Averaging) or (isinstance(how, Downpour) and how.push == "steps")
+
+    def servers_note(self) -> str | None:
+        """What to say where there are fewer servers than `shards` asks for."""
+        asked, there = getattr(self.how, "shards", 1), len(self.shards)
+        if there >= asked:
+            return None
+        return f"shards = {asked}, but the layer trains {many(there, 'tensor')}, which are not cut: {many(there, 'parameter server')}"
 
     def layout(self, shard: int) -> Layout:
         return Layout.of(self.shards[shard])

@@ -155,6 +155,7 @@ class Told:
         self.trains_from(next_from)
         at.epoch = found.epoch + 1
         at.tested(at.epoch, found.metrics)
+        at.change = found.change
         at.step = max(at.step, found.step)
         samples = self.plan.samples * (found.epoch - self.judged)
         at.samples += samples
@@ -175,6 +176,7 @@ class Told:
             test=at.metrics,
             seconds=seconds,
             samples_per_second=taken[0] / max(taken[1], 1e-9),
+            change=at.change,
             team=self.team,
             **({"by": found.by} if found.by else {}),
         )

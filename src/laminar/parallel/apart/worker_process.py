@@ -47,22 +47,24 @@ def work(
     named: Callable[[str], None] = lambda _: None,
     over: Callable[[], bool] = lambda: False,
     chief: str = "",
+    looked: Callable[[str], None] | None = None,
 ) -> Did:
     """Open the job, call the servers, and train until they say that it is over, or `leave` does.
 
     An empty `name`: the first server finds one, and `named` hears it. `over`: has it ended, when no server is there to say so? Over is
-    raised if it had before this worker began. `chief`: who that is, for one who is not its own.
+    raised if it had before this worker began. `chief`: who that is, for one who is not its own. `looked` hears what the layer's code looks
+    at.
     """
     keep_freed_memory()
     plan, attempt = plans.from_json(told["plan"]), msgspec.convert(told["attempt"], Attempt)
-    job = Description.from_json(told["job"]).open()
+    job, looking = Description.from_json(told["job"]).open(looked)
     folder = Path(told["folder"]) if name else None
     addresses = told["addresses"]
     servers = [
         Server(at, told["token"], name, plan.how.timeout, room=plan.room(shard), over=over, chief=chief)
         for shard, at in enumerate(addresses)
     ]
-    with borrowed.settings(told["threads"]):
+    with borrowed.settings(told["threads"]), looking:
         trainer = Trainer(job, plan)
         try:
             welcome = servers[0].call()
@@ -107,7 +109,7 @@ def main() -> int:
     signal.signal(signal.SIGUSR1, on_signal)
     try:
         torch.set_num_threads(brief.told["threads"])
-        done = work(brief.told, str(brief.told["rank"]), leave=lambda: told_to_leave)
+        done = work(brief.told, str(brief.told["rank"]), leave=lambda: told_to_leave, looked=lambda tag: brief.say({"looked": tag}))
         brief.say({"done": done.why})
         return 0
     except Exception as error:

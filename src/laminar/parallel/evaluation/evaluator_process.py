@@ -37,8 +37,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the chief says when it is over
     try:
         torch.set_num_threads(brief.told["threads"])
-        job = Description.from_json(brief.told["job"]).open()
-        with borrowed.settings(brief.told["threads"]):
+        job, looking = Description.from_json(brief.told["job"]).open(lambda tag: brief.say({"looked": tag}))
+        with borrowed.settings(brief.told["threads"]), looking:
             serve(call(brief.told["desk"], brief.told["token"]), job)
         brief.say({"done": True})
         return 0

@@ -39,7 +39,7 @@ def describe_split(file: StackFile, store: Store, name: str) -> dict[str, Any]:
         raise LaminarError(
             "L008",
             f"layer {name} is trained by strategy '{how.kind}', which gives every worker the whole model",
-            hint='strategy = { kind = "mesh", mesh = { cols = 2 }, split = { hidden = "cols" } } in its train',
+            hint='strategy = { kind = "mesh", mesh = { cols = 2 }, split = { hidden = "cols" } } in its train, or --strategy pipeline',
         )
     data = open_data(file.spec.data[layer.data], file.root, cache=fingerprint_folder(store))
     parent = resolve(file, store, layer, parent_of(file.spec, layer))

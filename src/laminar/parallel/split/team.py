@@ -20,7 +20,8 @@ from laminar.parallel.waited import WAITED
 from laminar.train.lars import norms_alone
 from laminar.train.optimizers import SLOTS, Optimizer
 from laminar.train.recipe import Recipe
-from laminar.train.team import NOTHING, Learner, OwnRows, Step
+from laminar.train.splitting import LANES
+from laminar.train.team import NOTHING, Learner, OwnRows, Step, sums_of_columns
 from laminar.train.tensor_file import Later
 
 BUCKET = 4 << 20  # bytes of gradients that are added up at once
@@ -46,6 +47,7 @@ class SplitTeam(OwnRows):
         batch_axis: str | None,
     ) -> None:
         self.rank, self.size = rank, grid.size
+        self._place = grid.at(rank)
         self._lines, self._module, self.parts = dict(lines), module, parts
         self._partial = partial
         self._rows: Line | None = self._lines[batch_axis] if batch_axis is not None and grid.mesh[batch_axis] > 1 else None
@@ -77,6 +79,11 @@ class SplitTeam(OwnRows):
             return list(own)
         return [float(one) for one in self._rows.sum(torch.tensor(list(own), dtype=torch.float64))]
 
+    def over_tensors(self, own: Sequence[Sequence[float]]) -> list[float]:
+        """A tensor that one worker has whole adds what it adds in one process, to the bit; those that are split, the sum of their parts."""
+        rows = torch.tensor(own, dtype=torch.float64)
+        return sums_of_columns((self._all.sum(rows) if self._all is not None else rows).tolist())
+
     def gather(self, own: bytes) -> list[bytes]:
         if self._all is None:
             return [own]
@@ -98,6 +105,11 @@ class SplitTeam(OwnRows):
 
     def holds(self, name: str) -> bool:  # noqa: ARG002
         return True
+
+    def answers_for(self, name: str) -> bool:
+        """The first of those with the same part: of a tensor that an axis does not split, the one at its beginning."""
+        split = self.parts.axes(name)
+        return all(not place for axis, place in self._place.items() if axis not in split and axis != LANES)
 
     def own(self, name: str, tensor: Tensor) -> Tensor:
         return tensor if of_count(name) else self.parts.own(tensor_named(name), tensor)

@@ -69,6 +69,9 @@ class StagedTeam(SplitTeam):
     def holds(self, name: str) -> bool:
         return self._lane in self._holders.of(name)
 
+    def answers_for(self, name: str) -> bool:
+        return self._lane == self._holders.of(name)[0] and super().answers_for(name)
+
     def whole(self, name: str, tensor: Tensor) -> Tensor | Later:
         named = tensor_named(name)
         shape, dtype = self._holders.kind(named)

@@ -22,6 +22,7 @@ from laminar.plan.profile.unchanged import unchanged
 from laminar.train import dtype
 from laminar.train.job import Job, Route
 from laminar.train.loop import train
+from laminar.train.recipe import NO_CHECKPOINTS
 from laminar.train.snapshot import trainable
 
 STEPS: Final = 24
@@ -77,14 +78,12 @@ def _row_seconds(job: Job) -> float:
 
 def _short(job: Job, rows: int, batch: int, folder: Path) -> Job:
     """The same job on a part of its samples, for two epochs."""
-    calm = {"batch": batch, "accumulate": 1, "lr": 1e-9, "warmup": 0, "schedule": "constant", "checkpoint_seconds": 1e6}
-    recipe = msgspec.structs.replace(job.recipe, epochs=2, threads=1, strategy=None, target=None, patience=None, **calm)
+    calm = {"batch": batch, "accumulate": 1, "lr": 1e-9, "warmup": 0, "schedule": "constant"}
+    recipe = msgspec.structs.replace(job.recipe, epochs=2, threads=1, strategy=None, target=None, patience=None, **calm, **NO_CHECKPOINTS)
     tests = min(len(job.data.test), 8)
     data = Dataset(
         Split(job.data.train.x[:rows], job.data.train.y[:rows]), Split(job.data.test.x[:tests], job.data.test.y[:tests]), job.data.classes
     )
     fit = Route(job.fit_route.module, [one[:rows] for one in job.fit_route.inputs])
     test = Route(job.test_route.module, [one[:tests] for one in job.test_route.inputs])
-    return replace(
-        job, data=data, recipe=recipe, folder=folder, fit=fit, test=test, tensorboard=False, checkpoint_steps=None, team=None, announce=[]
-    )
+    return replace(job, data=data, recipe=recipe, folder=folder, fit=fit, test=test, tensorboard=False, team=None, announce=[])

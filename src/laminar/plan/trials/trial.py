@@ -16,6 +16,7 @@ from laminar.plan.trials.open_layer import passing_run
 from laminar.stack.open_job import ROUTE, Description
 from laminar.store.store import Store
 from laminar.train.job import Job
+from laminar.train.recipe import NO_CHECKPOINTS
 from laminar.train.strategies import AnyStrategy
 
 STEPS: Final = 20  # at least
@@ -101,14 +102,14 @@ def trial(job: Job, description: Description, how: AnyStrategy, *, watch: Watch 
     """A job like `job`, opened anew and trained by this strategy for a while. `job` stays as it is."""
     watch = watch or Watch()
     recipe = msgspec.structs.replace(
-        job.recipe, strategy=how, epochs=EPOCHS, target=None, patience=None, schedule="constant", warmup=0, checkpoint_seconds=1e9
+        job.recipe, strategy=how, epochs=EPOCHS, target=None, patience=None, schedule="constant", warmup=0, **NO_CHECKPOINTS
     )
     store = Store.open(description.store, create=False)
     with passing_run(store) as name:
         other = dataclasses.replace(description.with_recipe(recipe), run=name)
         atomic.write_text(store.run_folder(name) / ROUTE, "always" if job.fit is not None else "never")
         try:
-            mine = other.open()
+            mine, _ = other.open()
             mine.tensorboard = False
             run(mine, other, watch)
         except KeyboardInterrupt:
