@@ -42,6 +42,7 @@ MODULES = (
     "laminar.parallel.apart.worker_process",
     "laminar.parallel.evaluation.evaluator_process",
     "laminar.grid.node.worker_process",
+    "laminar.grid.node.data_process",
     "laminar.experiments.trial_child",
     "tests.multi.parallel.downpour_pusher",
     "tests.unprivileged",
@@ -132,8 +133,8 @@ def _take(files: list[int], places: list[int]) -> None:
     os.closerange(_HIGH, max(high) + 1)
 
 
-def become(words: list[str], _parent: int, cwd: str, environment: dict[str, str], session: bool) -> None:
-    """Be `python -m words…`, with a nursery of its own."""
+def become(words: list[str], _parent: int, cwd: str, environment: dict[str, str], session: bool, safe_path: bool) -> None:
+    """Be `python -m words…`, or `python -P -m words…`, with a nursery of its own."""
     os.environ.clear()
     os.environ.update(environment)
     here, there = socket.socketpair()
@@ -153,7 +154,8 @@ def become(words: list[str], _parent: int, cwd: str, environment: dict[str, str]
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     os.chdir(cwd)
-    sys.path.insert(0, cwd)
+    if not safe_path:
+        sys.path.insert(0, cwd)
     sys.argv = words
     runpy.run_module(words[0], run_name="__main__", alter_sys=True)
 
@@ -167,7 +169,9 @@ class Popen(subprocess.Popen[Any]):
         plain = super()._execute_child  # type: ignore[misc]
         given = inspect.signature(plain).bind(*args).arguments
         words = list(given["args"])
-        if sys.platform != "linux" or words[:2] != [sys.executable, "-m"] or words[2] not in MODULES:
+        at = words.index("-m") if "-m" in words else len(words)
+        flags, module = words[1:at], [*words[at + 1 :], ""]
+        if sys.platform != "linux" or words[0] != sys.executable or flags not in ([], ["-P"]) or module[0] not in MODULES:
             plain(*args)
             return
         if Popen.nursery is None:
@@ -178,7 +182,7 @@ class Popen(subprocess.Popen[Any]):
         environment = dict(os.environ if given["env"] is None else given["env"])
         folder = os.fspath(given["cwd"] or os.getcwd())
         places = [0, 1, 2, *given["pass_fds"]]
-        self.pid = Popen.nursery.born(words[2:], files, places, folder, environment, given["start_new_session"])
+        self.pid = Popen.nursery.born(module[:-1], files, places, folder, environment, given["start_new_session"], flags == ["-P"])
         self._child_created = True
         ends = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
         self._close_pipe_fds(*(given[end] for end in ends))  # type: ignore[attr-defined]

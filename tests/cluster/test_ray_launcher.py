@@ -23,6 +23,7 @@ from laminar.launch.protocol import Call, Launcher
 from laminar.launch.ray import RayLauncher
 from laminar.stack.build import Built
 from laminar.testing.launcher_contract import LauncherContract
+from tests.cluster.kills import PHASES, START, Kill, unhurt
 from tests.cluster.processes import all_gone, below, command, parents, when_it_runs
 from tests.cluster.ray_cluster import ENVIRONMENT
 from tests.multi.launch.cluster_project import ClusterProject, Evaluated, all_epochs, many_epochs, notes
@@ -81,6 +82,10 @@ class RayCluster:
         for each in [raylet, *(below(raylet) - {raylet})]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)
+
+    def cut_off(self, agent: int) -> None:
+        """The node of an agent. Of its raylet alone an agent hears too late to fail."""
+        self.power_cut(self.raylet_of(agent))
 
     def end(self) -> None:
         pids = below(self.process.pid)
@@ -161,6 +166,46 @@ def test_by_its_client_port_as_from_another_machine(tmp_path: Path, cluster: Ray
     assert len(project.losses()) == 40
 
 
+# One kill each, in every phase, and how soon training goes on
+
+
+@pytest.fixture(scope="module")
+def losses(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    """Of a training that nobody hurts."""
+    return unhurt(tmp_path_factory.mktemp("unhurt") / "p", 2)
+
+
+@pytest.mark.parametrize("address", ["address", "client"])
+@pytest.mark.parametrize(
+    ("what", "phase", "strategy"),
+    [
+        *((what, phase, "sync") for what in ("raylet", "rank") for phase in PHASES),
+        *(("raylet", phase, "sync:elastic=true") for phase in PHASES),
+    ],
+)
+def test_a_kill(tmp_path: Path, cluster: RayCluster, losses: list[float], address: str, what: str, phase: str, strategy: str) -> None:
+    """From one of the cluster's nodes, and by the client port as from another machine."""
+    project, inner = ClusterProject(tmp_path / "p"), RayLauncher(cluster.about[address])
+
+    def strike(pid: int) -> None:
+        os.kill(pid if what == "rank" else cluster.raylet_of(pid), signal.SIGKILL)
+
+    def strike_first(pid: int) -> None:
+        strike(pid)
+        kill.struck()
+
+    kill = Kill(project, phase, strike)
+    at_start = (what, phase) == ("raylet", START)
+    on: Launcher = WhileStarting(inner, strike_first) if at_start else inner
+    report = project.build(on, strategy, on_event=kill)
+    kill.check(report, losses, SLOWER)
+    if not at_start:
+        assert "worker 1 (process " in notes(report) and os.uname().nodename in notes(report), notes(report)
+        how = "was ended by SIGKILL" if what == "rank" else "was lost with its machine's agent: "
+        assert notes(report).count(how) == 1, notes(report)
+        assert f"with {'2 workers' if 'elastic' in strategy else '1 worker'}" in notes(report), notes(report)
+
+
 # Nodes that die
 
 
@@ -172,16 +217,17 @@ class WhileStarting:
     own = False
     whole = False
 
-    def __init__(self, inner: RayLauncher, cluster: RayCluster) -> None:
-        self._inner, self._cluster = inner, cluster
+    def __init__(self, inner: RayLauncher, kill: Callable[[int], None]) -> None:
+        """`kill`: is told an agent's process."""
+        self._inner, self._kill = inner, kill
         self.begin, self.host, self.trouble = inner.begin, inner.host, inner.trouble
-        self.comes_back, self.stop, self.call_off = inner.comes_back, inner.stop, inner.call_off
+        self.comes_back, self.most, self.stop, self.call_off = inner.comes_back, inner.most, inner.stop, inner.call_off
 
     def start(self, agents_: int, call: Call, *, together: bool) -> None:
         self._inner.start(agents_, call, together=together)
         while not (there := agents()):
             pass
-        self._cluster.power_cut(self._cluster.raylet_of(there[0]))  # of the raylet alone an agent hears too late to fail
+        self._kill(there[0])
 
 
 def killer(
@@ -204,7 +250,7 @@ def killer(
     return hear
 
 
-PHASES: dict[str, Callable[[Event], bool]] = {
+MOMENTS: dict[str, Callable[[Event], bool]] = {
     "first step": lambda event: event["event"] in ("worker", "step"),
     "middle": lambda event: event["event"] == "epoch" and event["epoch"] >= 1,
     "saving": lambda event: event["event"] == "checkpoint",  # told before its files are with the chief
@@ -216,7 +262,7 @@ def test_sync_goes_on_from_the_checkpoint_with_what_is_left(
     tmp_path: Path, launcher: RayLauncher, cluster: RayCluster, phase: str, rank: int
 ) -> None:
     project = ClusterProject(tmp_path / "p")
-    report = project.build(launcher, "sync", on_event=killer(project, cluster, rank, PHASES[phase]))
+    report = project.build(launcher, "sync", on_event=killer(project, cluster, rank, MOMENTS[phase]))
     assert f"worker {rank} (process " in notes(report), notes(report)
     assert os.uname().nodename in notes(report)
     assert "was lost with its machine's agent: " in notes(report)
@@ -233,7 +279,7 @@ def test_nobody_waits_for_a_lost_node_where_nobody_has_to(
 ) -> None:
     project = ClusterProject(tmp_path / "p")
     project.edit("epochs = 4", "epochs = 40")  # so that the others have something to go on with
-    report = project.build(launcher, strategy, on_event=killer(project, cluster, 1, PHASES[phase], until="note"))
+    report = project.build(launcher, strategy, on_event=killer(project, cluster, 1, MOMENTS[phase], until="note"))
     assert "the others go on" in notes(report), notes(report)
     assert "worker 1 (process " in notes(report) and os.uname().nodename in notes(report)
     assert report.layers[0].metrics["accuracy"] > 0.85
@@ -241,7 +287,7 @@ def test_nobody_waits_for_a_lost_node_where_nobody_has_to(
 
 def test_an_elastic_training_gets_a_spare_node_for_a_lost_one(tmp_path: Path, launcher: RayLauncher, cluster: RayCluster) -> None:
     project = ClusterProject(tmp_path / "p")
-    report = project.build(launcher, "sync:elastic=true", on_event=killer(project, cluster, 0, PHASES["middle"]))
+    report = project.build(launcher, "sync:elastic=true", on_event=killer(project, cluster, 0, MOMENTS["middle"]))
     assert "training went on from step" in notes(report) and "with 2 workers" in notes(report)
     assert len(project.losses()) == 40
     assert len({event["pid"] for event in project.told if event["event"] == "worker"}) >= 3
@@ -280,7 +326,7 @@ def test_a_node_that_dies_while_the_last_snapshot_is_written_changes_nothing(
 
 def test_a_node_that_dies_while_agents_start_is_replaced_by_a_spare_one(tmp_path: Path, launcher: RayLauncher, cluster: RayCluster) -> None:
     project = ClusterProject(tmp_path / "p")
-    report = project.build(WhileStarting(launcher, cluster), "sync")
+    report = project.build(WhileStarting(launcher, cluster.cut_off), "sync")
     assert len({event["pid"] for event in project.told if event["event"] == "worker"}) == 2
     assert report.layers[0].metrics["accuracy"] > 0.85
 
@@ -292,7 +338,7 @@ def test_a_node_that_dies_while_agents_start_is_told_where_there_is_no_other(
     project = ClusterProject(tmp_path / "p")
     began = time.monotonic()
     with pytest.raises(LaminarError, match=r"2 workers of 3 came .*worker \d: .*(node has died|does not reach it)") as caught:
-        project.build(WhileStarting(launcher, cluster), strategy, NODES)
+        project.build(WhileStarting(launcher, cluster.cut_off), strategy, NODES)
     assert caught.value.code == "L406"
     assert time.monotonic() - began < 30 * SLOWER
     assert agents() == []

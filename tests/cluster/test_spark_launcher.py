@@ -30,6 +30,7 @@ from laminar.testing import spark_cluster
 from laminar.testing.launcher_contract import LauncherContract
 from laminar.testing.spark_cluster import SparkCluster
 from tests import warm
+from tests.cluster.kills import PHASES, START, Kill, slow_down, unhurt
 from tests.cluster.processes import all_gone, below, command, parents, when_it_runs
 from tests.conftest import children
 from tests.multi.launch.cluster_project import ClusterProject, Evaluated, all_epochs, many_epochs, notes
@@ -148,6 +149,46 @@ def test_something_that_never_answers_is_not_waited_for(monkeypatch: pytest.Monk
         open_session(f"spark://127.0.0.1:{silent.getsockname()[1]}", 2)
     assert caught.value.code == "L407"
     assert spark_session.active() is None
+
+
+# One kill each, in every phase, and how soon training goes on
+
+
+@pytest.fixture(scope="module")
+def losses(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    """Of a training that nobody hurts."""
+    return unhurt(tmp_path_factory.mktemp("unhurt") / "p", 3)
+
+
+WALK = [(what, phase, "sync") for what in ("executor", "rank") for phase in PHASES]
+ELASTIC = [("executor", phase, "sync:elastic=true") for phase in PHASES]
+
+
+def walked(
+    project: ClusterProject, cluster: SparkCluster, launcher: SparkLauncher, losses: list[float], what: str, phase: str, strategy: str
+) -> None:
+    """A build of three workers in which one is killed once; whole in the end, by as many workers as there should be."""
+
+    def strike(pid: int) -> None:
+        os.kill(pid if what == "rank" else executor_of(cluster, pid)[0], signal.SIGKILL)
+
+    kill = Kill(project, phase, strike)
+    at_start = (what, phase) == ("executor", START)
+    on: Launcher = WhileStarting(launcher, cluster, kill.struck) if at_start else launcher
+    report = project.build(on, strategy, 3, on_event=kill)
+    kill.check(report, losses, SLOWER)
+    if not at_start:
+        assert "worker 1 (process " in notes(report) and HOST in notes(report), notes(report)
+        how = "was ended by SIGKILL" if what == "rank" else "was lost with its machine's agent: executor "
+        assert notes(report).count(how) == 1, notes(report)
+        assert f"with {3 if 'elastic' in strategy else 2} workers" in notes(report), notes(report)
+
+
+@pytest.mark.parametrize(("what", "phase", "strategy"), [*WALK, *ELASTIC])
+def test_a_kill_in_a_session_of_our_own(
+    tmp_path: Path, cluster: SparkCluster, losses: list[float], what: str, phase: str, strategy: str
+) -> None:
+    walked(ClusterProject(tmp_path / "p"), cluster, SparkLauncher(cluster.master), losses, what, phase, strategy)
 
 
 # A session that is there already
@@ -271,22 +312,15 @@ class WhileStarting:
     own = False
     whole = True
 
-    def __init__(self, cluster: SparkCluster) -> None:
-        inner = self._inner = SparkLauncher()
-        self._cluster = cluster
+    def __init__(self, inner: SparkLauncher, cluster: SparkCluster, on_kill: Callable[[], None] = lambda: None) -> None:
+        self._inner, self._cluster, self._on_kill = inner, cluster, on_kill
         self.begin, self.host, self.trouble = inner.begin, inner.host, inner.trouble
-        self.comes_back, self.stop, self.call_off = inner.comes_back, inner.stop, inner.call_off
+        self.comes_back, self.most, self.stop, self.call_off = inner.comes_back, inner.most, inner.stop, inner.call_off
 
     def start(self, agents: int, call: Call, *, together: bool) -> None:
         self._inner.start(agents, call, together=together)
         os.kill(an_executor_with_an_agent(self._cluster), signal.SIGKILL)
-
-
-def slow_down(project: ClusterProject, seconds: float) -> None:
-    """So that what is lost is missed before all is done."""
-    models = project.folder / "models.py"
-    models.write_text(models.read_text().replace("time.sleep(0.05)", f"time.sleep({seconds})"))
-    project.slow.touch()
+        self._on_kill()
 
 
 def killer(
@@ -313,7 +347,7 @@ def killer(
     return hear
 
 
-PHASES: dict[str, Callable[[Event], bool]] = {
+MOMENTS: dict[str, Callable[[Event], bool]] = {
     "first step": lambda event: event["event"] in ("worker", "step"),
     "middle": lambda event: event["event"] == "epoch" and event["epoch"] >= 1,
     "saving": lambda event: event["event"] == "checkpoint",  # told before its files are with the chief
@@ -321,15 +355,11 @@ PHASES: dict[str, Callable[[Event], bool]] = {
 }
 
 
-@pytest.mark.parametrize("phase", ["first step", "middle", "saving"])
-def test_sync_goes_on_from_the_checkpoint(tmp_path: Path, session: Session, cluster: SparkCluster, phase: str) -> None:
-    project = ClusterProject(tmp_path / "p")
-    report = project.build(SparkLauncher(), "sync", 3, on_event=killer(project, cluster, PHASES[phase]))
-    assert "(process " in notes(report) and HOST in notes(report), notes(report)
-    assert "was lost with its machine's agent: executor " in notes(report)
-    assert "training went on from step" in notes(report)
-    assert len(project.losses()) == 40, "no step twice, none missing"
-    assert report.layers[0].metrics["accuracy"] > 0.85
+@pytest.mark.parametrize(("what", "phase", "strategy"), [*WALK, *ELASTIC])
+def test_a_kill_in_a_session_that_was_there(
+    tmp_path: Path, session: Session, cluster: SparkCluster, losses: list[float], what: str, phase: str, strategy: str
+) -> None:
+    walked(ClusterProject(tmp_path / "p"), cluster, SparkLauncher(), losses, what, phase, strategy)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +370,7 @@ def test_nobody_waits_for_a_lost_executor_where_nobody_has_to(
     tmp_path: Path, session: Session, cluster: SparkCluster, strategy: str, phase: str
 ) -> None:
     project = ClusterProject(tmp_path / "p")
-    report = project.build(SparkLauncher(), strategy, 3, on_event=killer(project, cluster, PHASES[phase]))
+    report = project.build(SparkLauncher(), strategy, 3, on_event=killer(project, cluster, MOMENTS[phase]))
     assert not project.slow.exists(), "it was killed"
     assert report.layers[0].metrics["accuracy"] > (0.8 if strategy != "averaging" else 0.7)
     if phase != "last":
@@ -350,7 +380,7 @@ def test_nobody_waits_for_a_lost_executor_where_nobody_has_to(
 
 def test_an_elastic_training_gets_an_executor_for_a_lost_one(tmp_path: Path, session: Session, cluster: SparkCluster) -> None:
     project = ClusterProject(tmp_path / "p")
-    report = project.build(SparkLauncher(), "sync:elastic=true", 3, on_event=killer(project, cluster, PHASES["middle"]))
+    report = project.build(SparkLauncher(), "sync:elastic=true", 3, on_event=killer(project, cluster, MOMENTS["middle"]))
     assert "training went on from step" in notes(report) and "with 3 workers" in notes(report), notes(report)
     assert len(project.losses()) == 40
 
@@ -360,14 +390,14 @@ def test_an_executor_that_dies_while_agents_start_is_replaced(
     tmp_path: Path, session: Session, cluster: SparkCluster, strategy: str
 ) -> None:
     project = ClusterProject(tmp_path / "p")
-    report = project.build(WhileStarting(cluster), strategy, 3)
+    report = project.build(WhileStarting(SparkLauncher(), cluster), strategy, 3)
     assert report.layers[0].metrics["accuracy"] > 0.8
 
 
 @pytest.mark.parametrize("strategy", ["sync", "downpour"])
 def test_a_whole_machine_may_be_lost(tmp_path: Path, session: Session, cluster: SparkCluster, strategy: str) -> None:
     project = ClusterProject(tmp_path / "p")
-    report = project.build(SparkLauncher(), strategy, WORKERS, on_event=killer(project, cluster, PHASES["middle"], daemon=True))
+    report = project.build(SparkLauncher(), strategy, WORKERS, on_event=killer(project, cluster, MOMENTS["middle"], daemon=True))
     assert HOST in notes(report) and "was lost" in notes(report), notes(report)
     assert ("with 3 workers" if strategy == "sync" else "the others go on") in notes(report)
     assert report.layers[0].metrics["accuracy"] > 0.8

@@ -1,8 +1,9 @@
 """Random kernels whose accesses, loops and conditions are close to the edges of what can be proved: `KernelWriter(Random(seed)).kernel()`.
 
 Nested loops with breaks and continues, conditions that narrow what a variable may be, casts, numbers that wrap around, negative steps,
-rests, two parameters that may be one array, arrays of two dimensions, local and shared arrays, barriers, atomics, and functions with
-returns in their midst. The text is kept as a tree of lines, so that parts of it can be left out: `smaller`.
+rests, two parameters that may be one array, arrays of two dimensions, local and shared arrays, barriers, atomics, functions with returns
+in their midst, and pointers that move among the elements of an array or may be NULL. The text is kept as a tree of lines, so that parts of
+it can be left out: `smaller`.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ class KernelWriter:
     loops: int = 0
     made: int = 0
     functions: list[Node] = field(default_factory=list)
+    pointers: list[tuple[str, str]] = field(default_factory=list)  # name, and the array or variable that they point at or into
+    points: bool = False  # may there be pointers?
 
     def kernel(self) -> Nodes:
         pick = self.random.random
@@ -78,6 +81,7 @@ class KernelWriter:
         self.arrays = [("x", "int", 1), ("w", "int", 1), ("y", "int", 1), ("z", "int", 2), ("q", "long", 1)]
         self.written = ["y", "z", "q", "o"]
         self.focus = self.random.choice(["i", "k", "k", "l", "n"])
+        self.points = pick() < 0.3
         made = [Node("#pragma laminar contract off")] if pick() < 0.1 else []
         if pick() < 0.5:
             made.append(Node(f"#pragma laminar instances {self.random.choice(['n', 'n * m', 'm * n', 'n - 1'])}"))
@@ -99,6 +103,9 @@ class KernelWriter:
     # numbers
 
     def atom(self) -> str:
+        if self.pointers and self.random.random() < 0.15:
+            name, _ = self.random.choice(self.pointers)
+            return f"({name} != NULL ? *{name} : {self.random.randint(0, 8)})"
         pick = self.random.random()
         if pick < 0.3:
             return self.focus
@@ -188,14 +195,16 @@ class KernelWriter:
     # statements
 
     def block(self, depth: int, size: int | None = None) -> list[Node]:
-        known, focus = len(self.names), self.focus
+        known, focus, pointers = len(self.names), self.focus, len(self.pointers)
         arrays, written = list(self.arrays), list(self.written)
         made = [node for _ in range(size or self.random.randint(1, 3)) for node in self.statement(depth)]
-        del self.names[known:]
+        del self.names[known:], self.pointers[pointers:]
         self.focus, self.arrays, self.written = focus, arrays, written
         return made or [Node("y[i] = 1;")]
 
     def statement(self, depth: int) -> list[Node]:
+        if self.points and self.random.random() < 0.2:
+            return [self.pointer()]
         pick = self.random.random()
         if self.waits and self.uniform and pick < 0.25:
             return [Node("barrier();")]
@@ -268,6 +277,51 @@ class KernelWriter:
         target, given = f"r{self.made}", f"{self.number(1)}, {self.number(1)}"
         self.names.append((target, "int"))
         return Node(f"int {target}; {name}({given}, &{target});")
+
+    def pointer(self) -> Node:
+        """One is declared, moved or written through, or addresses of elements are given away."""
+        pick = self.random.random()
+        if pick < 0.12:
+            self.made += 1
+            name, array = f"e{self.made}", self.random.choice([one for one in self.written if one not in ("q", "o")])
+            body = (Node("int one = *a;"), Node("if (one > *b) return;"), Node("*a = *b + 1;"), Node("*b = one;"))
+            self.functions.append(Node(f"void {name}(int *a, int *b) {{", body, "}"))
+            return Node(f"{name}({self.address(array)}, {self.address(array)});")
+        if not self.pointers or pick < 0.3:
+            free = [name for name, type_ in self.names if type_ == "int" and name not in self.fixed]
+            home = self.random.choice([*(one for one in self.written if one not in ("q", "o")), *free])
+            self.made += 1
+            node = Node(f"int *p{self.made} = {self.target(home)};")
+            self.pointers.append((f"p{self.made}", home))
+            return node
+        name, home = self.random.choice(self.pointers)
+        if pick < 0.65:
+            test = self.random.choice(["", f"if ({self.condition()}) ", f"if ({name} == NULL) "])
+            return Node(f"{test}{name} = {self.target(home)};")
+        sign = self.random.choice(["=", "+=", "-="])
+        change = f"*{name} {sign} {self.number(1)};"
+        if pick < 0.72 and home in ("y", "z", "t"):
+            change = f"atomic_{self.random.choice(['add', 'max'])}({name}, {self.number(1)});"
+        return Node(f"if ({name} != NULL{self.random.choice(['', '', f' && *{name} > {self.atom()}'])}) {change}")
+
+    def address(self, home: str) -> str:
+        """Of the variable, or of some element. Indices of one array have one type."""
+        if home not in ("y", "z", "t", "v"):
+            return f"&{home}"
+        if home == "z":
+            return f"&z[(int)({self.index('m')})][(int)({self.index('n')})]"
+        return f"&{home}[(int)({self.index({'t': '8', 'v': '4'}.get(home, 'n'))})]"
+
+    def target(self, home: str) -> str:
+        others = [name for name, of in self.pointers if of == home]
+        pick = self.random.random()
+        if pick < 0.15:
+            return "NULL"
+        if others and pick < 0.35:
+            return self.random.choice(others)
+        if pick < 0.5:
+            return f"({self.condition(1)}) ? {self.address(home)} : {self.random.choice(['NULL', self.address(home)])}"
+        return self.address(home)
 
     def branch(self, depth: int) -> list[Node]:
         uniform, self.uniform = self.uniform, self.uniform and self.waits and self.random.random() < 0.4
@@ -353,6 +407,8 @@ class Case:
     @staticmethod
     def of(seed: int, *, waits: bool | None = None) -> Case:
         random = Random(seed)
+        if waits is None and seed % 16 == 11:
+            return _of_loops(random)
         waits = random.random() < 0.2 if waits is None else waits
         nodes = KernelWriter(random, waits).kernel()
         calls = tuple(_call(random, number) for number in range(5))
@@ -365,6 +421,13 @@ class Case:
 
     def to_json(self) -> dict[str, Any]:
         return {"text": self.text, "calls": self.calls, "mode": self.mode}
+
+
+def _of_loops(random: Random) -> Case:
+    from tests.nets._loop_writer import LoopWriter
+
+    calls = tuple({**_call(random, number), "count": 1} for number in range(5))
+    return Case(LoopWriter(random).kernel(), calls, random.choice(["operator", "operator", "circuit", "one by one"]))
 
 
 def _call(random: Random, number: int) -> dict[str, Any]:

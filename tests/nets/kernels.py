@@ -1,10 +1,11 @@
 """Kernels: what is proved holds, native code stays within its arrays, and gives the emulator's bits.
 
-A case is a random kernel with five calls at the edges (_kernel_writer.py). A warm child compiles it as the operator does (some kernels as
-a circuit, some with counters, whose report has to be the emulator's) and runs it on arrays between pages that nobody may touch; the
-emulator runs it with every check on. A case fails where the child dies, where something beside an array was written, where the emulator
-finds what a verdict says is proved never to happen, and where bits differ or an error is not the same in both. A call with more rounds than
-the emulator has patience for is run in a process of its own for half a second, and has to stay within its arrays.
+A case is a random kernel with five calls at the edges (_kernel_writer.py; some of loops that count, _loop_writer.py). A warm child compiles
+it as the operator does (some kernels as a circuit, also by the operator itself, some with counters, whose report has to be the emulator's)
+and runs it on arrays between pages that nobody may touch; the emulator runs it with every check on. A case fails where the child dies,
+where something beside an array was written, where the emulator finds what a verdict says is proved never to happen, and where bits differ
+or an error is not the same in both. A call with more rounds than the emulator has patience for is run in a process of its own for half a
+second, and has to stay within its arrays.
 `python -m tests.nets.kernels shrink SEED` prints the smallest kernel that fails as this one does.
 """
 
@@ -63,11 +64,11 @@ def tried(case: dict[str, Any]) -> str:
     except KernelError as error:
         return f"refused by {error.rule}"
     options = Options(lanes=case["mode"] != "one by one", cached=False)
-    if case["mode"] == "circuit" and not waits(kernel):
-        native: Any = AsCircuit(kernel)
+    if case["mode"] in ("circuit", "operator") and not waits(kernel):
+        native: Any = AsCircuit(kernel) if case["mode"] == "circuit" else AsOperator(kernel)
     else:
         native = (NativePhases if waits(kernel) else compiled)(kernel, options)
-    threads = 2 if case["mode"] in ("threads", "circuit") else 1
+    threads = 2 if case["mode"] in ("threads", "circuit", "operator") else 1
     words: Counter[str] = Counter()
     for call in case["calls"]:
         arrays, values = inputs(kernel, call)
@@ -101,7 +102,49 @@ class AsCircuit:
 
         named = {one.name: array for one, array in zip(self.kernel.arrays, arrays, strict=True)}
         numbers = {one.name: value for one, value in zip(self.kernel.values, values, strict=True)}
-        run_circuit(self._circuit, call, named, numbers, count, threads=threads)
+        run_circuit(self._circuit, call, named, numbers, count, threads=threads, grain=0.0)
+
+
+class AsOperator:
+    """As `laminar.kernel` runs it, whose every call is by the circuit, cut as far as it goes."""
+
+    def __init__(self, kernel: Any) -> None:
+        from functools import partial
+
+        import torch
+
+        from laminar.kernels.circuit.build import build
+        from laminar.kernels.circuit.run import run_circuit
+        from laminar.kernels.operator import engine, split
+
+        torch.set_num_threads(2)
+        engine.SHORT, engine.LONG = -1.0, 0.0  # type: ignore[misc]
+        split.Decider, split.build = AlwaysCircuit, partial(build, long=0.0)  # type: ignore[misc, assignment]
+        split.run_circuit = partial(run_circuit, grain=0.0)  # type: ignore[assignment]
+        self.kernel, self._engine = kernel, engine.Direct(kernel, "kernel.c")
+
+    def run(self, arrays: list[Any], values: list[Any], count: int, threads: int) -> None:
+        import torch
+
+        from laminar.kernels.operator.split import Split
+
+        tensors = [torch.from_numpy(array) for array in arrays]
+        if isinstance(self._engine._split, Split):
+            self._engine._split.long_call(values, count, self._engine._ways(count), 1.0)  # it wakes up
+        self._engine.run(tensors, self._engine.slots(values), values, count)
+
+
+class AlwaysCircuit:
+    """Instead of a Decider."""
+
+    long = True
+    times: dict[str, float] = {}  # noqa: RUF012
+
+    def __init__(self, ways: Any, *_: Any) -> None:
+        self.way = ways[-1]
+
+    def took(self, *_: Any) -> None:
+        """Nothing is measured."""
 
 
 def same_counts(kernel: Any, report: Any, arrays: dict[str, Any], values: dict[str, Any], call: dict[str, Any]) -> None:

@@ -73,13 +73,16 @@ class _Split:
 
     def ways(self, arrays: list[Any]) -> dict[str, Callable[[], None]]:
         from laminar.kernels.circuit.apart import Pairs
-        from laminar.kernels.circuit.build import build
+        from laminar.kernels.circuit.build import Series, build
         from laminar.kernels.circuit.guess import Odds
         from laminar.kernels.circuit.native_call import call
         from laminar.kernels.circuit.run import run_circuit
         from laminar.kernels.compile.native import waits
 
-        if self._threads < 2 or waits(self._kernel) or len((circuit := build(self._kernel)).functions) < 2:
+        if self._threads < 2 or waits(self._kernel):
+            return {}
+        circuit = build(self._kernel)
+        if len(circuit.functions) < 2 and not any(isinstance(one, Series) for one in circuit.steps):
             return {}
         pairs, odds = Pairs(circuit), Odds()
         named = {one.name: array for one, array in zip(self._kernel.arrays, arrays, strict=True)}

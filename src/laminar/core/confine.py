@@ -6,6 +6,9 @@ The available means differ between systems, so `confine` returns what is now con
     files                           Landlock (Linux 5.13): only listed paths can be opened
     programs, network               a seccomp filter (Linux on x86-64 and ARM64): no exec, no access to other processes, no sockets
 
+Landlock binds the thread that calls, and those that it starts later. So a process calls `confine` when its libraries are loaded, wherever
+they lie, and before they start threads: before `torch.set_num_threads`, and with the variables of `few_variables`.
+
 This is the second defence. The first is the table of operators (model/graph_operators.py), which holds on every system.
 """
 
@@ -23,20 +26,35 @@ from pathlib import Path
 from typing import Any, Final
 
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2  # of prctl
+_SET_FILTER, _ALL_THREADS = 1, 1  # of seccomp
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls of Landlock, the same everywhere
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _ALL_FILES: Final = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}  # by Landlock's version
 
 # Numbers of system calls that a computing process does not need.
-_DENIED: Final[dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]]] = {
-    # machine: (its number for seccomp,
+_DENIED: Final[dict[str, tuple[int, int, tuple[int, ...], tuple[int, ...]]]] = {
+    # machine: (its number for seccomp, seccomp's own number,
     # programs: execve, execveat, ptrace, process_vm_readv, process_vm_writev, io_uring_setup,
     #   and signals: kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal
     # network: socket, connect, socketpair)
-    "x86_64": (0xC000003E, (59, 322, 101, 310, 311, 425, 62, 200, 234, 129, 297, 424), (41, 42, 53)),
-    "aarch64": (0xC00000B7, (221, 281, 117, 270, 271, 425, 129, 130, 131, 138, 240, 424), (198, 203, 199)),
+    "x86_64": (0xC000003E, 317, (59, 322, 101, 310, 311, 425, 62, 200, 234, 129, 297, 424), (41, 42, 53)),
+    "aarch64": (0xC00000B7, 277, (221, 281, 117, 270, 271, 425, 129, 130, 131, 138, 240, 424), (198, 203, 199)),
 }
 _ALLOW, _REFUSE, _X32 = 0x7FFF0000, 0x00050000 | 1, 0x40000000  # EPERM
+
+# Beginnings of the names of variables that Python and its libraries need.
+_VARIABLES: Final = (
+    *("PYTHON", "LD_", "DYLD_", "OMP_", "MKL_", "KMP_", "LC_", "VIRTUAL_ENV", "PATH", "LANG", "TZ", "SYSTEMROOT"),
+    *("HOME", "USERPROFILE", "XDG_CACHE_HOME", "TEMP", "TMP", "LAMINAR_CACHE", "LAMINAR_DEBUG"),
+)
+
+
+def few_variables(also: Iterable[str] = ()) -> dict[str, str]:
+    """The environment of a process that is to be confined: what Python and its libraries need, and variables whose names begin as one of
+    `also` does. Whatever else is set here, such as keys and tokens, is not for graphs of strangers."""
+    wanted = (*_VARIABLES, *also)
+    few = {name: value for name, value in os.environ.items() if name.startswith(wanted) and "TOKEN" not in name}
+    return few | {"OPENBLAS_NUM_THREADS": "1"}  # numpy would start threads when it is imported
 
 
 def confine(
@@ -66,14 +84,6 @@ def confine(
             if _filtered(libc, network):
                 held |= {"programs"} if network else {"programs", "network"}
     return held
-
-
-def memory_of_machine() -> int | None:
-    """Bytes of physical memory; None if the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return None
 
 
 def _lowered(resource: Any, memory: int) -> bool:
@@ -137,7 +147,7 @@ def _filtered(libc: Any, network: bool) -> bool:
     machine = _DENIED.get(platform.machine())
     if machine is None:
         return False
-    architecture, programs, sockets = machine
+    architecture, seccomp, programs, sockets = machine
     denied = programs if network else (*programs, *sockets)
     refuse = len(denied) + 5  # the last instruction; jumps count from the one behind them
     program = [
@@ -151,7 +161,8 @@ def _filtered(libc: Any, network: bool) -> bool:
     ]
     code = ctypes.create_string_buffer(b"".join(program))
     head = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))
-    return bool(libc.prctl(_SECCOMP, _FILTER, head, 0, 0) == 0)
+    for_all = libc.syscall(seccomp, _SET_FILTER, _ALL_THREADS, head) == 0  # another number: of a thread with a filter of its own
+    return for_all or bool(libc.prctl(_SECCOMP, _FILTER, head, 0, 0) == 0)
 
 
 def _instruction(code: int, when_true: int, when_false: int, value: int) -> bytes:

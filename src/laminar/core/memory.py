@@ -31,6 +31,11 @@ def limit(root: Path = Path("/")) -> int | None:
     return min(_of_groups(root, _most), default=None)
 
 
+def total(root: Path = Path("/")) -> int | None:
+    """Bytes that this process can have at most: those of the machine, or fewer where its control groups say so."""
+    return min((size for size in (physical(), limit(root)) if size is not None), default=None)
+
+
 def physical() -> int | None:
     """Bytes of the machine; None where the system does not tell."""
     try:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from laminar.core.errors import LaminarError
-from laminar.core.memory import limit, physical
+from laminar.core.memory import total
 from laminar.core.sizes import parse_bytes
 from laminar.data.mapped import KEPT, map_array, pages_of, spacious_folder
 
@@ -125,8 +125,7 @@ def budget_of(setting: str | int | None) -> int:
     """Bytes: "512MB", "1.5GiB", a number; None: what $LAMINAR_DATA_MEMORY says, else half of the memory there is."""
     where, given = ("memory", setting) if setting is not None else (SETTING, os.environ.get(SETTING) or None)
     if given is None:
-        there = physical() or UNTOLD
-        return min(there, limit() or there) // 2  # a container may have less
+        return (total() or UNTOLD) // 2
     found = given if isinstance(given, int) else parse_bytes(given)
     if found is None or found < 1:
         raise LaminarError(

@@ -70,16 +70,17 @@ def _checkpoints(recipe: Recipe) -> str:
 
 
 def differences(description: Description, variants: Sequence[Variant]) -> Extra | None:
-    """The facts that are not the same for all variants; None where the axes say all of them by themselves."""
+    """The facts that are not the same for all variants. None where axes say all of them by themselves, and for listed variants where it is
+    one: of several, a list does not say which go together."""
     known = [one for one in variants if one.id in description.facts]
     listed = dict.fromkeys(name for facts in description.facts.values() for name in facts)
     names = [name for name in listed if len({repr(description.facts[one.id].get(name)) for one in known}) > 1]
     said = {fact for axis in description.axes for fact in SAYS.get(plain_name(axis.name), ())}
-    if all(name in said for name in names):
+    if all(name in said for name in names) and (len(names) < 2 or _is_product(description, variants)):
         return None
     columns = ("variant", *names)
     rows = tuple(dict(zip(columns, (one.label, *(description.facts[one.id].get(name) for name in names)), strict=True)) for one in known)
-    return Extra(name="differences", title="What differs between variants, beside what is asked about", columns=columns, rows=rows)
+    return Extra(name="differences", title="How the trainings of variants differ", columns=columns, rows=rows)
 
 
 def difference_words(description: Description, variants: Sequence[Variant]) -> Iterator[str]:

@@ -55,7 +55,8 @@ class Evidence:
         """The benchmark where nothing is said; None where no variant fits."""
         if settings is None:
             return next((one for one in self.variants if one.id == self.description.benchmark), None)
-        return next(iter(self.having(settings)), None)
+        having = self.having(settings)
+        return next((one for one in having if one.settings == settings), next(iter(having), None))  # before others that have more
 
 
 def compared_first(description: Description, *, in_turn: bool = False) -> list[str]:

@@ -177,7 +177,7 @@ def describe(
         timed=sweep.is_timed,
         target=sweep.target,
         quick=quick,
-        published=tuple(_published(sweep, by_id)),
+        published=tuple(published_figures(sweep, by_id)),
         statements=tuple(sweep.statement),
         machine=dict(machine or {}),
         created=now,
@@ -209,9 +209,10 @@ def _benchmark(sweep: Sweep, axes: Iterable[Axis], variants: list[Variant]) -> s
     return fits[0].id  # the product has the first values first
 
 
-def _published(sweep: Sweep, variants: Mapping[str, Variant]) -> Iterable[Published]:
+def published_figures(sweep: Sweep, variants: Mapping[str, Variant]) -> Iterable[Published]:
     for one in sweep.published:
-        fits = [id for id, variant in variants.items() if all(variant.settings.get(k) == v for k, v in one.settings.items())]
+        fits = [id for id, variant in variants.items() if variant.settings == one.settings]  # not others that have more
+        fits = fits or [id for id, variant in variants.items() if all(variant.settings.get(k) == v for k, v in one.settings.items())]
         if len(fits) != 1:
             raise LaminarError(
                 "L016",

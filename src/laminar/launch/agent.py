@@ -70,10 +70,11 @@ class TurnedAway(Exception):
 
 @final
 class Agent:
-    def __init__(self, address: str, token: str, slot: int, root: Path, *, warned: bool = False) -> None:
-        """`warned`: whoever has started this process ends it by SIGTERM, and gives it time to end in order."""
+    def __init__(self, address: str, token: str, slot: int, root: Path, *, life: str = "", warned: bool = False) -> None:
+        """`life`: what the engine calls this agent, and no other. `warned`: whoever has started this process ends it by SIGTERM, and gives
+        it time to end in order."""
         self._address, self._token, self._slot, self._warned = address, token, slot, warned
-        self._life = secrets.token_hex(8)
+        self._life = life or secrets.token_hex(8)
         self._workspace = Workspace(root)
         self._post = Post()
         self._crew = Crew()
@@ -306,11 +307,11 @@ def _look(path: str) -> str | None:
         return None
 
 
-def serve(address: str, token: str, slot: int, *, warned: bool = False) -> str:
+def serve(address: str, token: str, slot: int, *, life: str = "", warned: bool = False) -> str:
     """Be an agent. Returns why it is over, if something went wrong."""
     root = scratch("laminar-agent-")
     try:
-        Agent(address, token, slot, root, warned=warned).run()
+        Agent(address, token, slot, root, life=life, warned=warned).run()
     except TurnedAway as error:
         return str(error)
     finally:

@@ -27,6 +27,7 @@ class AgentHere:
     heard: float = 0.0
     broken: float = 0.0  # since when
     lost: str = ""  # why it will not come back
+    bystander: bool = False  # it was lost only because the engine had lost another
     leaving: bool = False  # its machine is about to end
     members: dict[int, RemoteMember] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)

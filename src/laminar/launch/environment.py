@@ -17,7 +17,7 @@ from typing import Any, Final, final
 from laminar.core.errors import LaminarError
 from laminar.launch.agent import TOKEN, serve
 from laminar.launch.local_agents import LocalAgents
-from laminar.launch.protocol import Call
+from laminar.launch.protocol import Call, Trouble
 
 PORT: Final = 29500  # torchrun's own default
 PATIENCE: Final = 120.0  # seconds that ranks wait for rank 0
@@ -149,11 +149,14 @@ class EnvironmentLauncher:
     def call_off(self) -> None:
         """The others are here already."""
 
-    def trouble(self) -> dict[int, str]:
+    def trouble(self) -> list[Trouble]:
         return self._own.trouble()
 
     def comes_back(self) -> bool:
         return False
+
+    def most(self) -> int | None:
+        return None
 
     def stop(self) -> None:
         self._own.stop()

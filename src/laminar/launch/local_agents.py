@@ -10,7 +10,7 @@ import time
 from typing import Final, final
 
 from laminar.launch.agent import TOKEN
-from laminar.launch.protocol import Call
+from laminar.launch.protocol import Call, Trouble
 
 LEAVE: Final = 5.0  # seconds in which an agent that was told to leave has left
 
@@ -46,14 +46,17 @@ class LocalAgents:
     def call_off(self) -> None:
         """It takes no time to start them."""
 
-    def trouble(self) -> dict[int, str]:
+    def trouble(self) -> list[Trouble]:
         ended = {slot: process.poll() for slot, process in self.processes.items() if slot not in self._told}
-        found = {slot: f"its agent ended with exit code {code}" for slot, code in ended.items() if code is not None}
-        self._told |= found.keys()
+        found = [Trouble(slot, f"its agent ended with exit code {code}") for slot, code in ended.items() if code is not None]
+        self._told |= {trouble.slot for trouble in found}
         return found
 
     def comes_back(self) -> bool:
         return False
+
+    def most(self) -> int | None:
+        return None
 
     def stop(self) -> None:
         for end in (None, subprocess.Popen.terminate, subprocess.Popen.kill):  # they were told to leave, and put things away

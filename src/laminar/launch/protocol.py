@@ -17,6 +17,16 @@ class Call:
     token: str = field(repr=False)
 
 
+@dataclass(frozen=True)
+class Trouble:
+    """An agent that the engine has lost or cannot start."""
+
+    slot: int
+    why: str
+    life: str = ""  # which agent of the slot, where the engine knows it (Hello.life)
+    bystander: bool = False  # the engine ends it only because it has lost another one
+
+
 class Launcher(Protocol):
     name: str  # for people and for provenance: local, ray, spark, env
     fixed: int | None  # agents there are, however many are asked for; None: as many as are asked for
@@ -43,11 +53,14 @@ class Launcher(Protocol):
     def call_off(self) -> None:
         """For another thread, while `start` is under way: nobody needs these agents any more. `start` then ends soon, with an error."""
 
-    def trouble(self) -> dict[int, str]:
-        """Slots whose agents the engine has lost or cannot start, and why, as far as it knows. Told once each."""
+    def trouble(self) -> list[Trouble]:
+        """What has happened to agents since the last call, as far as the engine knows. Each trouble is told once."""
 
     def comes_back(self) -> bool:
         """Does the engine start an agent again by itself when it has lost one, and has room for it as far as it knows?"""
+
+    def most(self) -> int | None:
+        """How many agents there can be at the same time, where the engine knows that it has no room for all that were asked for."""
 
     def stop(self) -> None:
         """End all agents, and whatever was started for them. May be called twice."""

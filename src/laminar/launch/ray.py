@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from typing import IO, Any, Final, final
 
 from laminar.core.errors import LaminarError
-from laminar.launch.protocol import Call
+from laminar.launch.protocol import Call, Trouble
 from laminar.parallel.crew import Crew, LocalMember
 
 DRIVER: Final = "laminar.launch.ray_driver"
@@ -60,7 +60,7 @@ class RayLauncher:
         self._placed = False
         self._crowded = False  # there is no room for one that was lost
         self._agents = 0
-        self._troubles: dict[int, str] = {}
+        self._troubles: list[Trouble] = []
 
     @property
     def own(self) -> bool:
@@ -98,7 +98,8 @@ class RayLauncher:
             self._connect(agents)
             self._agents, self._placed, self._crowded = agents, False, False
             self._order({"agents": agents, "address": call.address, "token": call.token})
-            self._wait(lambda: self._placed, self._placing + CONNECTING, f"no answer to a request for {agents} CPUs")
+            asking = SERVING if self._address.startswith("ray://") else CONNECTING
+            self._wait(lambda: self._placed, self._placing + asking, f"no answer to a request for {agents} CPUs")
         except BaseException:
             self.stop()
             raise
@@ -106,18 +107,21 @@ class RayLauncher:
     def call_off(self) -> None:
         self._off = True
 
-    def trouble(self) -> dict[int, str]:
+    def trouble(self) -> list[Trouble]:
         if self._driver is not None:
             self._hear(0)
             if self._driver.ended and self._placed:
                 self._placed = False
                 why = f"Ray's driver {self._driver.how_it_ended()}{self._last_words()}"
-                self._troubles = dict.fromkeys(range(self._agents), why) | self._troubles
-        found, self._troubles = self._troubles, {}
+                self._troubles = [*(Trouble(slot, why) for slot in range(self._agents)), *self._troubles]
+        found, self._troubles = self._troubles, []
         return found
 
     def comes_back(self) -> bool:
         return self._driver is not None and not self._driver.ended and not self._crowded
+
+    def most(self) -> int | None:
+        return None
 
     def stop(self) -> None:
         """Ends the driver, which takes everything with it that it has started."""
@@ -186,7 +190,7 @@ class RayLauncher:
                 case {"crowded": crowded}:
                     self._crowded = crowded
                 case {"slot": slot, "trouble": why}:
-                    self._troubles[slot] = why
+                    self._troubles.append(Trouble(slot, why))
                 case _:
                     pass
 

@@ -25,6 +25,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from laminar.core import interrupts
 from laminar.core.errors import LaminarError
 from laminar.launch.ray import EMBEDDED, LaminarAgent
+from laminar.launch.ray_places import PENDING, PLACED, Places
 from laminar.parallel.crew import CALLED_OFF, Brief, read_brief, tell_error
 
 NOT_USED: Final = ("start_monitor", "start_log_monitor", "start_api_server")
@@ -32,9 +33,9 @@ UNLUCKY: Final = "Starting Ray client server failed"
 BUNDLE: Final = {"CPU": 1}
 OBJECTS: Final = 128 << 20  # bytes of an object store that nothing is put into
 LOOK: Final = 0.25  # seconds
+SOON: Final = 0.05  # seconds between looks for room: it is there at once, or not for long
 ENDING: Final = 20.0  # seconds that Ray has to end what it has started
 AGAIN: Final = 20  # times that one slot's agent is replaced: more are no bad luck
-CROWDED: Final = 5.0  # seconds without a place for a lost one's bundle, after which there is no room
 PAUSE: Final = 1.0  # seconds between two agents of a slot
 LONGEST: Final = 300  # letters of Ray's reasons
 
@@ -45,16 +46,15 @@ class Agents:
 
     def __init__(self, brief: Brief, told: dict[str, Any], placing: float) -> None:
         self._brief, self._call = brief, (told["address"], told["token"])
-        self._placing = time.monotonic() + placing
         self._wanted: int = told["agents"]
         self._group: PlacementGroup = placement_group([dict(BUNDLE)] * self._wanted, strategy="SPREAD", name="laminar")
+        # From now on: behind ray:// the line above starts a process on the cluster, which may take longer than to find room.
+        self._places = Places(time.monotonic() + placing)
         self._has_room = False
         self._actors: dict[int, Any] = {}
         self._slots: dict[Any, int] = {}  # by the future of its agent's end
         self._begun = [0] * self._wanted  # agents that a slot had
         self._due: dict[int, float] = {}  # when a slot gets its next agent
-        self._whole = time.monotonic()  # when all bundles had a place
-        self._crowded = False
 
     def look(self, seconds: float) -> None:
         """Wait for news at most so long, and tell it. L406 if there is no room."""
@@ -76,13 +76,20 @@ class Agents:
                 ray.kill(actor)
         remove_placement_group(self._group)
 
+    def _state(self) -> str:
+        """Not by `PlacementGroup.wait`, which does not wait for less than a second, and may miss a group that is there."""
+        return str(placement_group_table(self._group).get("state", PENDING))
+
     def _look_for_room(self, seconds: float) -> None:
-        if self._group.wait(seconds):
+        state = self._state()
+        if state == PLACED:
             self._has_room = True
             for slot in range(self._wanted):
                 self._start(slot)
             self._brief.say({"placed": self._wanted})
-        elif time.monotonic() > self._placing:
+        elif not self._places.have_no_room(state, time.monotonic()):
+            time.sleep(min(seconds, SOON))
+        else:
             has, free = (found.get("CPU", 0) for found in (ray.cluster_resources(), ray.available_resources()))
             raise LaminarError(
                 "L406",
@@ -93,12 +100,10 @@ class Agents:
 
     def _look_for_places(self) -> None:
         """Ray looks for another place for a bundle whose node is gone; if there is none, nobody need wait for it."""
-        now = time.monotonic()
-        if placement_group_table(self._group)["state"] == "CREATED":
-            self._whole = now
-        if (crowded := now - self._whole > CROWDED) != self._crowded:
-            self._crowded = crowded
-            self._brief.say({"crowded": crowded})
+        before = self._places.crowded
+        self._places.look(self._state(), time.monotonic())
+        if self._places.crowded != before:
+            self._brief.say({"crowded": self._places.crowded})
 
     def _start(self, slot: int) -> None:
         self._begun[slot] += 1
@@ -122,6 +127,7 @@ class Agents:
             self._brief.say({"slot": slot, "trouble": str(why)[:LONGEST]})
         if again:
             self._due[slot] = time.monotonic() + PAUSE
+            self._places.lost(time.monotonic())
 
 
 def reason(error: Exception) -> str:

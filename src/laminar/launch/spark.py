@@ -1,7 +1,8 @@
 """Agents as tasks of Spark: on the cluster of the session that is active, on a standalone one, or on one embedded in this process.
 
-Workers that are of use only together are a barrier stage: when one is lost, Spark starts all again, and on a cluster that has shrunk as
-many as there is room for. Others are the tasks of an ordinary stage, and Spark runs the one that was lost elsewhere.
+Workers that are of use only together are a barrier stage: when one is lost, Spark ends all, and their job is submitted again, on a
+cluster that has shrunk with as many as there is room for. Others are the tasks of an ordinary stage, and Spark runs the one that was lost
+elsewhere.
 
 Spark says nothing when it waits, so its own books are looked at twice a second (spark_watch.py decides what they mean).
 """
@@ -13,17 +14,18 @@ import functools
 import secrets
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any, Final, final
 
 from laminar.launch import spark_session
-from laminar.launch.protocol import Call
+from laminar.launch.protocol import Call, Trouble
 from laminar.launch.spark_session import Session
 from laminar.launch.spark_task import be_agent
-from laminar.launch.spark_watch import TaskSeen, Watch, shortened
+from laminar.launch.spark_watch import TaskSeen, Watch, ended_by_a_task, shortened
 
 LOOK: Final = 0.5  # seconds between looks
 SOON: Final = 0.1  # the same, while there are too few executors to begin with
-FAILURES: Final = 3  # of the whole job, after which it is not tried again
+FAILURES: Final = 3  # of the whole job that no task explains, after which it is not tried again
 LEAVE: Final = 10.0  # seconds in which a job that was cancelled ends
 
 
@@ -60,11 +62,15 @@ class SparkLauncher:
     def call_off(self) -> None:
         self._off.set()
 
-    def trouble(self) -> dict[int, str]:
-        return self._agents.trouble() if self._agents is not None else {}
+    def trouble(self) -> list[Trouble]:
+        return self._agents.trouble() if self._agents is not None else []
 
     def comes_back(self) -> bool:
         return self._agents is not None and not self._agents.watch.hopeless
+
+    def most(self) -> int | None:
+        watch = self._agents.watch if self._agents is not None else None
+        return watch.tasks if watch is not None and watch.tasks < watch.wanted else None
 
     def stop(self) -> None:
         if self._agents is not None:
@@ -84,16 +90,16 @@ class _Agents:
         self.watch = Watch(agents, together)
         self._group = f"laminar-{secrets.token_hex(4)}"
         self._lock = threading.Lock()
-        self._troubles: dict[int, str] = {}
+        self._troubles: list[Trouble] = []
         self._cores = 0
         self._over = threading.Event()
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._work, self._look)]
         for thread in self._threads:
             thread.start()
 
-    def trouble(self) -> dict[int, str]:
+    def trouble(self) -> list[Trouble]:
         with self._lock:
-            found, self._troubles = self._troubles, {}
+            found, self._troubles = self._troubles, []
         return found
 
     def stop(self) -> None:
@@ -111,9 +117,9 @@ class _Agents:
         thread.start()
         thread.join(LEAVE)
 
-    def _tell(self, troubles: dict[int, str]) -> None:
+    def _tell(self, troubles: Iterable[Trouble]) -> None:
         with self._lock:
-            self._troubles.update(troubles)
+            self._troubles += troubles
 
     # The job
 
@@ -128,11 +134,14 @@ class _Agents:
                 self._run(tasks)
                 self._over.set()  # all have left
             except Exception as error:
-                if self._over.is_set() or self.watch.tasks != tasks:
+                self._over.wait(LOOK)  # until Spark's books have what has happened
+                self._cores = 0  # counted again at the next look: an executor may be gone
+                why = _java(error)
+                if self._over.is_set() or self.watch.tasks != tasks or (self._together and ended_by_a_task(why)):
                     continue
                 failures += 1
                 self.watch.hopeless = self.watch.hopeless or failures >= FAILURES
-                self._tell(dict.fromkeys(range(tasks), f"the job of Spark failed: {shortened(_java(error))}"))
+                self._tell(Trouble(slot, f"the job of Spark failed: {shortened(why)}") for slot in range(tasks))
 
     def _run(self, tasks: int) -> None:
         context = self._session.context
@@ -158,7 +167,8 @@ class _Agents:
                 if self._over.is_set():
                     return
                 self.watch.hopeless = True
-                self._tell(dict.fromkeys(range(before), f"Spark does not answer any more: {shortened(_java(error))}"))
+                why = f"Spark does not answer any more: {shortened(_java(error))}"
+                self._tell(Trouble(slot, why) for slot in range(before))
                 return
             self._tell(found)
             if self.watch.tasks != before:
@@ -173,7 +183,7 @@ class _Agents:
             for stage in about.stageIds if about is not None else ():
                 last = tracker.getStageInfo(stage)
                 for attempt in range(last.currentAttemptId + 1 if last is not None else 0):
-                    found += [_task(task) for task in _each(store.taskList(stage, attempt, 10_000))]
+                    found += [_task(task, f"{stage}.{attempt}") for task in _each(store.taskList(stage, attempt, 10_000))]
         return found
 
     def _free_cores(self) -> int:
@@ -188,12 +198,13 @@ def _each(sequence: Any) -> list[Any]:
     return [sequence.apply(i) for i in range(sequence.size())]
 
 
-def _task(task: Any) -> TaskSeen:
+def _task(task: Any, stage: str) -> TaskSeen:
     duration = task.duration()
     return TaskSeen(
         number=task.taskId(),
         slot=task.index(),
         state=task.status(),
+        stage=stage,
         host=task.host(),
         executor=task.executorId(),
         seconds=duration.get() / 1000 if duration.isDefined() else 0.0,

@@ -61,6 +61,15 @@ def active() -> SparkContext | None:
     return found
 
 
+def task_number() -> str:
+    """In a task: Spark's number of this attempt, which no other task of the session has."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return str(context.taskAttemptId())
+
+
 def address(master: str | None) -> str:
     """Of this machine, by which the executors of `master` can call it. Never all interfaces."""
     if (context := active()) is not None:
@@ -191,6 +200,8 @@ def settings(master: str, agents: int, host: str, folder: Path) -> dict[str, str
         "spark.task.cpus": "1",
         "spark.task.maxFailures": "1000",  # who has failed too often is decided in spark_watch.py
         "spark.stage.maxConsecutiveAttempts": "1000",
+        "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",  # 15 s otherwise, until cores are counted again
+        "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "1000",
         "spark.locality.wait": "0",
         "spark.speculation": "false",  # two agents of one slot
         "spark.dynamicAllocation.enabled": "false",

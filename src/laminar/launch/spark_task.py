@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 
 from laminar.launch import agent
+from laminar.launch.spark_session import task_number
 
 
 def be_agent(address: str, token: str, slot: int, _rows: Iterable[object]) -> Iterator[int]:
@@ -14,6 +15,6 @@ def be_agent(address: str, token: str, slot: int, _rows: Iterable[object]) -> It
     if folder := os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]:
         os.makedirs(folder, exist_ok=True)
         tempfile.tempdir = folder
-    if why := agent.serve(address, token, slot):
+    if why := agent.serve(address, token, slot, life=task_number()):
         raise RuntimeError(why)
     return iter([slot])

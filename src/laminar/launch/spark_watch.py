@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, final
 
+from laminar.launch.protocol import Trouble
+
 ROOM: Final = 20.0  # seconds in which no core came and some are missing, after which it is said: an executor may take that long to start
 SHRINK: Final = 10.0  # the same after a loss, when the chief waits for whoever is left
 QUICK: Final = 5.0  # seconds: a task that fails earlier was never of use
@@ -15,9 +17,10 @@ LONGEST: Final = 300  # characters of a reason
 
 @dataclass(frozen=True)
 class TaskSeen:
-    number: int  # of this attempt, never again
+    number: int  # of this attempt, never again; its agent calls itself so (spark_task.py)
     slot: int
     state: str  # RUNNING, SUCCESS, FAILED, KILLED
+    stage: str  # the attempt of the stage that it belongs to
     host: str = ""
     executor: str = ""
     seconds: float = 0.0
@@ -43,46 +46,55 @@ class Watch:
     def __post_init__(self) -> None:
         self.tasks = self.wanted
 
-    def look(self, tasks: Iterable[TaskSeen], cores: int, now: float) -> dict[int, str]:
-        """Slots that are in trouble, and why; each reason once. `cores`: those that the job has or could have."""
-        found: dict[int, str] = {}
-        running = set()
+    def look(self, tasks: Iterable[TaskSeen], cores: int, now: float) -> list[Trouble]:
+        """Agents that are in trouble; each is told once. `cores`: those that the job has or could have."""
+        tasks = list(tasks)
+        running = {task.slot for task in tasks if task.state == "RUNNING"}
+        broken = {task.stage for task in tasks if task.state in ("FAILED", "KILLED")} if self.together else set()
+        found = []
         for task in tasks:
-            if task.state == "RUNNING":
-                running.add(task.slot)
-                if task.seconds > QUICK:
-                    self._quick.pop(task.slot, None)
-            elif task.number not in self._seen:
+            if task.state == "RUNNING" and task.seconds > QUICK:
+                self._quick.pop(task.slot, None)
+            if task.number not in self._seen and (task.state != "RUNNING" or task.stage in broken):
                 self._seen.add(task.number)
-                found[task.slot] = self._ended(task)
+                found.append(self._ended(task))
         self._up = self._up or len(running) == self.wanted
-        for slot, why in self._without_room(running, cores, now).items():
-            found.setdefault(slot, why)
+        told = {trouble.slot for trouble in found}
+        found += [trouble for trouble in self._without_room(running, cores, now) if trouble.slot not in told]
         return found
 
-    def _ended(self, task: TaskSeen) -> str:
+    def _ended(self, task: TaskSeen) -> Trouble:
+        """Spark ends all tasks of a barrier stage when one fails: those that still run have seconds left, and are no culprits."""
         if task.state == "FAILED" and task.seconds < QUICK and "ExecutorLostFailure" not in task.error:
             self._quick[task.slot] = self._quick.get(task.slot, 0) + 1
             self.hopeless = self.hopeless or self._quick[task.slot] >= TRIES
-        where = f"executor {task.executor} on {task.host}"
-        if task.state == "SUCCESS":
-            return f"{where}: its agent left"
-        if self.together and task.state == "KILLED":
-            return f"{where}: ended because another worker of its stage was lost"
-        return f"{where}: {shortened(task.error)}"
+        bystander = self.together and task.state in ("KILLED", "RUNNING")
+        what = (
+            "ended because another worker of its stage was lost"
+            if bystander
+            else "its agent left"
+            if task.state == "SUCCESS"
+            else shortened(task.error)
+        )
+        return Trouble(task.slot, f"executor {task.executor} on {task.host}: {what}", str(task.number), bystander)
 
-    def _without_room(self, running: set[int], cores: int, now: float) -> dict[int, str]:
+    def _without_room(self, running: set[int], cores: int, now: float) -> list[Trouble]:
         """A cluster that has too few now may have more later: nobody is given up for that."""
         if cores != self._cores:
             self._cores, self._since, self._said_room = cores, now, False
         if max(cores, len(running)) >= self.tasks or self._said_room or now - self._since < (SHRINK if self._up else ROOM):
-            return {}
+            return []
         self._said_room = True
         wanted = self.tasks
         if self._up and self.together and cores > 0:
             self.tasks = cores
         why = f"the cluster has {cores} free {'core' if cores == 1 else 'cores'}, {wanted} are needed"
-        return {slot: why for slot in range(wanted) if slot not in running}
+        return [Trouble(slot, why) for slot in range(wanted) if slot not in running]
+
+
+def ended_by_a_task(error: str) -> bool:
+    """Did a job of a barrier stage fail because one of its tasks did? Spark retries no such stage; what was wrong is said of the task."""
+    return "barrier task" in error or "ExecutorLostFailure" in error
 
 
 def shortened(error: str) -> str:

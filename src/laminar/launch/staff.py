@@ -19,14 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, final
 
-from laminar.core.errors import LaminarError
 from laminar.launch import shipment
 from laminar.launch.agents import AgentHere, RemoteMember
 from laminar.launch.messages import Changed, Ended, Leave, Leaving, News, Removed, Ship, Signal, Start, Started, Told
 from laminar.launch.protocol import Launcher
 from laminar.launch.run_files import RunFiles
 from laminar.launch.switchboard import STARTING, Switchboard
-from laminar.parallel.crew import Said
+from laminar.parallel.crew import NobodyHere, Said
 from laminar.parallel.forked import Nursery
 
 TURN: Final = 0.05  # seconds
@@ -126,7 +125,10 @@ class ClusterStaff:
         more = [] if all(shared.values()) else shipment.project_parcels(root, store)
         asked: dict[int, AgentHere] = {}
         for agent in self._board.ready:
-            agent.sees_project = shared.get(agent.slot, False)
+            if agent.slot not in shared:  # it came since then: it is not given anything, so no process is started there
+                agent.parcels = {}
+                continue
+            agent.sees_project = shared[agent.slot]
             agent.parcels = {parcel.path: parcel for parcel in [*parcels, *(indexes if agent.sees_project else more)]}
             files = [(parcel.path, parcel.sha256, parcel.size) for parcel in agent.parcels.values()]
             asked[self._board.ask(agent, partial(_shipped, files, rows if agent.sees_project else []))] = agent
@@ -146,7 +148,7 @@ class ClusterStaff:
         ready = [agent for agent in self._board.ready if agent.parcels]
         if not ready:
             name = self._board.launcher.name
-            raise LaminarError("L406", f"no worker is left on {name}{self._board.why()}", hint="laminar build goes on from the checkpoint")
+            raise NobodyHere("L406", f"no worker is left on {name}{self._board.why()}", hint="laminar build goes on from the checkpoint")
         agent = min(ready, key=lambda agent: (len(agent.members), agent.slot))
         if role == "worker":
             self._used[rank] = agent  # in the place of one that was lost
@@ -215,7 +217,7 @@ class ClusterStaff:
 
     def _lost(self, agent: AgentHere) -> None:
         for member in list(agent.members.values()):
-            member.lost = agent.lost
+            member.lost, member.bystander = agent.lost, agent.bystander
             self._end(agent, member)
 
     def _end(self, agent: AgentHere, member: RemoteMember) -> None:

@@ -21,13 +21,12 @@ from laminar.core.figures import many
 from laminar.launch.agents import AgentHere
 from laminar.launch.facts import facts
 from laminar.launch.messages import Answer, File, Hello, Leave, Leaving, Look, Message, News, Refused, Wanted, Welcome, news
-from laminar.launch.protocol import Call, Launcher
+from laminar.launch.patience import BACK, Patience
+from laminar.launch.protocol import Call, Launcher, Trouble
 from laminar.launch.workspace import CHUNK
 from laminar.parallel.wire.hub import Caller, Hub
 
 STARTING: Final = 120.0  # seconds until all agents are here
-AGAIN: Final = 20.0  # seconds until one that was lost is replaced, where the engine does that
-BACK: Final = 5.0  # seconds until a line that broke is mended
 SILENCE: Final = 10.0  # seconds after which a line is taken for broken
 STUCK: Final = 60.0  # seconds without progress of what was asked
 BEAT: Final = 0.5
@@ -58,6 +57,7 @@ class Switchboard:
         self._port, self._token = port, token or secrets.token_hex(16)
         self.agents: dict[int, AgentHere] = {}
         self.troubles: dict[int, str] = {}  # of slots that have no agent
+        self._ended: dict[str, Trouble] = {}  # by the life of an agent that the engine has ended
         self._questions = 0
         self._beaten = self._began = time.monotonic()
         self._version = facts()["laminar"]
@@ -97,19 +97,20 @@ class Switchboard:
     def room(self, wanted: int, fewest: int | None = None) -> int:
         """How many agents are here, at most `wanted`. L406 if fewer than `fewest` came in time; at first that is all."""
         first = not self.agents
-        comes_back = self.launcher.comes_back()
-        patience = self._starting if first else AGAIN if comes_back else BACK
+        needed = fewest if fewest is not None else wanted if first else 1
         since = self._began if first else time.monotonic()
-        while len(self.ready) < wanted and time.monotonic() - since < patience:
+        patience = Patience(wanted, needed, self.wanted, since, self._starting if first else None)
+        comes_back = self.launcher.comes_back()
+        while not patience.is_over(len(self.ready), len(self.troubles), time.monotonic(), comes_back=comes_back, most=self.launcher.most()):
             self.turn(0.1)
-            if len(self.troubles) + len(self.ready) >= self.wanted and not self.launcher.comes_back():
-                break
+            comes_back = self.launcher.comes_back()
         there, waited = len(self.ready), time.monotonic() - since
-        if there < (fewest if fewest is not None else wanted if first else 1):
+        if there < needed:
+            late = waited >= patience.limit(comes_back=comes_back)
             raise LaminarError(
                 "L406",
                 f"{many(there, 'worker')} of {wanted} {'came' if first else 'remained'} on {self.launcher.name}"
-                f"{f' within {waited:.0f} s' if waited >= patience else ', and no other will come'}{self.why()}",
+                f"{f' within {waited:.0f} s' if late else ', and no other will come'}{self.why()}",
                 hint="laminar cluster check; or ask for fewer with --workers",
             )
         return min(there, wanted)
@@ -210,21 +211,32 @@ class Switchboard:
 
     def _look_at_the_clock(self) -> None:
         now = time.monotonic()
-        for slot, why in self.launcher.trouble().items():
-            self.troubles[slot] = why
-            if slot in self.agents and not self.agents[slot].lost and self.agents[slot].caller is None:
-                self._lose(self.agents[slot], why)
+        for trouble in self.launcher.trouble():
+            self._hear_trouble(trouble)
         beat = now - self._beaten >= BEAT
         for agent in self.here:
             if agent.caller is not None and now - agent.heard > SILENCE:
                 self._hub.drop(agent.caller)
                 agent.caller, agent.broken = None, now
-            if agent.caller is None and now - agent.broken > BACK:
+            if agent.caller is None and agent.life in self._ended:
+                self._lose(agent, self._ended[agent.life].why)
+            elif agent.caller is None and now - agent.broken > BACK:
                 self._lose(agent, self.troubles.get(agent.slot) or f"it was not heard of for {math.floor(now - agent.heard)} s")
             elif beat and agent.caller is not None:
                 self._hub.send(agent.caller, agent.post.beat())
         if beat:
             self._beaten = now
+
+    def _hear_trouble(self, trouble: Trouble) -> None:
+        """What is told of an agent that has another in its place by now says nothing of that one."""
+        agent = self.agents.get(trouble.slot)
+        if trouble.life:
+            self._ended[trouble.life] = trouble
+            if agent is not None and agent.life != trouble.life and not agent.lost:
+                return
+        self.troubles[trouble.slot] = trouble.why
+        if agent is not None and not agent.lost and (agent.caller is None or trouble.bystander):
+            self._lose(agent, trouble.why, bystander=trouble.bystander)
 
     def _hello(self, caller: Caller, header: dict[str, Any]) -> None:
         try:
@@ -234,7 +246,8 @@ class Switchboard:
             return
         known = self.agents.get(said.slot)
         same = known is not None and known.life == said.life
-        if why := self._unfit(said) or ("it was given up" if known is not None and same and known.lost else ""):
+        ended = self._ended[said.life].why if said.life in self._ended else ""
+        if why := self._unfit(said) or ended or ("it was given up" if known is not None and same and known.lost else ""):
             self.troubles[said.slot] = why
             self._hub.send(caller, Refused(why=why))
             return
@@ -260,8 +273,9 @@ class Switchboard:
             return f"Laminar {said.facts.get('laminar')} on {said.facts.get('host')}, but {self._version} here"
         return ""
 
-    def _lose(self, agent: AgentHere, why: str) -> None:
+    def _lose(self, agent: AgentHere, why: str, *, bystander: bool = False) -> None:
         agent.lost = self.troubles[agent.slot] = why
+        agent.bystander = bystander
         if agent.caller is not None:
             self._hub.drop(agent.caller)
             agent.caller = None

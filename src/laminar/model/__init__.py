@@ -1,6 +1,7 @@
 """Model: building a model, changing it, and keeping it without its author's code.
 
-Read in this order: factory.py (`models:convnet` -> callable), builtin.py (`laminar:mlp` …), build.py (call a factory), paths.py,
+Read in this order: factory.py (`models:convnet` -> callable), builtin.py (`laminar:mlp` …)
+and networks/ (`laminar:alexnet` …), build.py (call a factory), paths.py,
 replace.py and freeze.py (change a model by module path), modes.py, fit.py (does the model fit the data), author_errors.py (what went
 wrong in the author's code, and where), weights.py (torch tensors <-> the store's). Then the graphs: graph.py (export_forms and
 load_forms), graph_export.py (a model is traced), graph_file.py (the archive's bytes; graph_members.py: its zip), graph_values.py,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from torch import Tensor, nn
 
@@ -125,6 +125,3 @@ def _activation(name: str) -> Callable[[], nn.Module]:
             "L202", f"unknown activation '{name}'; {did_you_mean(name, _ACTIVATIONS)}", hint="use one of " + ", ".join(sorted(_ACTIVATIONS))
         )
     return _ACTIVATIONS[name]
-
-
-FACTORIES: Final[dict[str, Callable[..., Any]]] = {"mlp": mlp, "linear": linear, "convnet": convnet, "head": head}

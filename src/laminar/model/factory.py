@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -14,13 +15,26 @@ from laminar.core.nearest import did_you_mean
 from laminar.model.author_errors import last_line, raised_at
 
 BUILTIN: Final = "laminar"
-BUILTINS: Final = ("convnet", "head", "linear", "mlp")  # of builtin.py, which cannot be asked without torch
+BUILTINS: Final = {  # and their modules below laminar.model, which cannot be asked without torch
+    "alexnet": "networks.alexnet",
+    "convnet": "builtin",
+    "head": "builtin",
+    "inceptionv3": "networks.inception",
+    "linear": "builtin",
+    "lstm": "networks.series",
+    "mlp": "builtin",
+    "resnet152": "networks.resnet",
+    "resnet50": "networks.resnet",
+    "tcnn": "networks.alexnet",
+    "transformer": "networks.series",
+    "vgg16": "networks.vgg",
+}
 
 Factory = Callable[..., Any]
 
 
 def load_factory(text: str, root: Path) -> Factory:
-    """The callable that `module:name` names: in `module.py` of the project at `root`, or `laminar:name` of builtin.py."""
+    """The callable that `module:name` names: in `module.py` of the project at `root`, or the built-in `laminar:name`."""
     module_name, colon, name = text.partition(":")
     if not colon or not all(part.isidentifier() for part in [*module_name.split("."), name]):
         raise LaminarError(
@@ -59,9 +73,7 @@ def no_builtin(name: str) -> LaminarError:
 def _builtin(name: str) -> Factory:
     if name not in BUILTINS:
         raise no_builtin(name)
-    from laminar.model import builtin
-
-    return builtin.FACTORIES[name]
+    return getattr(importlib.import_module(f"laminar.model.{BUILTINS[name]}"), name)  # type: ignore[no-any-return]
 
 
 def _no_module(text: str, module_name: str, root: Path) -> LaminarError:

@@ -50,6 +50,7 @@ class Member(ABC):
     done: Any = None
     error: LaminarError | None = None
     ended: bool = False
+    bystander: bool = False  # it ended only because another was lost: nothing is wrong with its machine
 
     @property
     @abstractmethod
@@ -128,6 +129,10 @@ class LocalMember(Member):
         return True
 
 
+class NobodyHere(LaminarError):
+    """L406: no machine is left to start a process on. The engine may be replacing them: `Staff.room` waits for that."""
+
+
 class Staff(Protocol):
     """Whoever starts processes on other machines (launch/staff.py). Its `fileno` is readable when there is something to hear."""
 
@@ -149,7 +154,8 @@ class Staff(Protocol):
     def ship(self, job: Mapping[str, Any]) -> None:
         """Give everybody what a job (open_job.Description as JSON) needs; before processes are started for it."""
 
-    def start(self, module: str, role: str, rank: int, brief: Mapping[str, Any], *, threads: int) -> Member: ...
+    def start(self, module: str, role: str, rank: int, brief: Mapping[str, Any], *, threads: int) -> Member:
+        """NobodyHere if nobody is there to start it."""
 
     def hear(self) -> Iterator[Said]: ...
 

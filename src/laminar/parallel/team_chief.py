@@ -11,7 +11,7 @@ import secrets
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, final
@@ -21,7 +21,7 @@ import torch
 from laminar.core.errors import LaminarError
 from laminar.core.events import Emit, EventLog, read
 from laminar.core.figures import many
-from laminar.parallel.crew import CALLED_OFF, GRACE, Crew, Member, Said, Staff
+from laminar.parallel.crew import CALLED_OFF, GRACE, Crew, Member, NobodyHere, Said, Staff
 from laminar.parallel.evaluation.hire import ROLE, Hire
 from laminar.parallel.sync.links import Link
 from laminar.parallel.threads import threads_each
@@ -60,6 +60,8 @@ def run_team(job: Job, ways: Ways, description: Description, emit: Emit, staff: 
     while True:
         if staff is not None:
             room = staff.room(size, 1 if losses and ways.doubles else ways.fewest if ways.waits or losses else None)
+            if losses and room < size and not ways.doubles:
+                notes.add(f"{many(room, 'worker')} of {size} came back; training goes on with {'it' if room == 1 else 'them'}")
             size = size if ways.doubles else room
         try:
             ended = _Attempt(job, ways, size, description, emit, staff, notes).run()
@@ -135,10 +137,22 @@ class _Notes:
 
 @dataclass(frozen=True)
 class _Lost:
-    """What a team was lost by: all that died, stalled or left at once are one loss. Nobody, if they only missed each other."""
+    """What a team was lost by: all that died, stalled or left at once are one loss."""
 
     how: str
-    workers: int
+    workers: int  # that will not come back by themselves; none, if they only missed each other or were ended because of another
+
+
+def loss(workers: Sequence[Member], lost: Mapping[Member, str]) -> _Lost:
+    """Of a team whose workers have all ended, and the first not because it was done. `lost`: who is known to be, and how."""
+    if lost:
+        return _Lost("; ".join(lost.values()), len(lost))
+    if bystanders := [member for member in workers if member.bystander]:  # of one that did not train, or is told of too late
+        return _Lost(f"{bystanders[0].name} {bystanders[0].how_it_ended()}", 0)
+    if workers[0].code != CALLED_OFF:  # somebody has interrupted it, and not the build
+        return _Lost(f"{workers[0].name} {workers[0].how_it_ended()}", 1)
+    # One waited for another for too long, which then came: they are as many as before.
+    return _Lost("all workers stopped waiting for each other, and none was lost", 0)
 
 
 @final
@@ -166,8 +180,11 @@ class _Attempt:
             brief |= {**self._ways.told, "notes": list(self._notes.all)}
             crew = held.enter_context(Crew(threads=self._threads, staff=self._staff))
             hire = self._hire(crew, brief, held) if self._ways.evaluator else None
-            for rank in range(self._size):
-                crew.start_worker(self._ways.module, rank, brief, files=link.files)
+            try:
+                for rank in range(self._size):
+                    crew.start_worker(self._ways.module, rank, brief, files=link.files)
+            except NobodyHere as error:  # all were lost since they came
+                return _Lost(error.message, 0)
             asked = False
             while crew.workers:
                 try:
@@ -185,15 +202,9 @@ class _Attempt:
             for member in workers:
                 if member.error is not None:
                     raise member.error
-            first = workers[0]
-            if first.done is not None:
-                return Trained(**{**first.done, "looked": sorted(self._looked)})
-            if self._lost:
-                return _Lost("; ".join(self._lost.values()), len(self._lost))
-            if first.code != CALLED_OFF:  # somebody has interrupted it, and not the build
-                return _Lost(f"{first.name} {first.how_it_ended()}", 1)
-            # One waited for another for too long, which then came: they are as many as before.
-            return _Lost("all workers stopped waiting for each other, and none was lost", 0)
+            if workers[0].done is not None:
+                return Trained(**{**workers[0].done, "looked": sorted(self._looked)})
+            return loss(workers, self._lost)
 
     def _hire(self, crew: Crew, brief: dict[str, Any], held: ExitStack) -> Hire:
         """Member 0 has the desk, and says where."""
@@ -224,7 +235,7 @@ class _Attempt:
             case None if member.done is None:
                 link.call_off()
                 self._latest = self._latest or time.monotonic() + min(GRACE, self._ways.timeout)
-                if member.code not in (CALLED_OFF, 128 + signal.SIGINT) and member not in self._late:
+                if not member.bystander and member.code not in (CALLED_OFF, 128 + signal.SIGINT) and member not in self._late:
                     self._lost.setdefault(member, f"{member.name} {member.how_it_ended()}")
             case None:
                 pass

@@ -6,6 +6,7 @@ import json
 import tomllib
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from laminar.model.fit import run_once
 from laminar.model.graph import load_forms
 from laminar.model.portable import Imported, export_file, import_file
 from laminar.model.weights import load_state
-from laminar.stack.foreign import try_file
+from laminar.stack.foreign import export_foreign, import_graph, is_foreign
 from laminar.stack.keep import About, keep
 from laminar.stack.kernels import kernels_from
 from laminar.stack.key import code_of
@@ -37,7 +38,6 @@ ABOUT = "laminar"  # the name of our note inside an exported file
 def export_layer(store: Store, id: str, path: Path, root: Path | None) -> None:
     """Write a layer as .safetensors, .pt2 or .onnx, with a note of what its inputs and classes are."""
     manifest = store.layer(id)
-    model = load_model(store, id, root)
     note = {
         "id": id,
         "name": manifest.name,
@@ -47,7 +47,15 @@ def export_layer(store: Store, id: str, path: Path, root: Path | None) -> None:
         "input": manifest.input,
     }
     dtype = torch.float64 if any(t.dtype == "F64" for t in manifest.tensors.values()) else torch.float32
-    export_file(model, path, example=torch.zeros(2, *manifest.input["shape"], dtype=dtype), metadata={ABOUT: json.dumps(note)})
+    example, metadata = torch.zeros(2, *manifest.input["shape"], dtype=dtype), {ABOUT: json.dumps(note)}
+    if path.suffix != ".safetensors" and is_foreign(store, manifest):  # for weights alone nothing is run
+        try:
+            export_foreign(store, id, root, path, example, metadata)
+            return
+        except LaminarError as error:
+            if error.code != "L706":
+                raise  # a kernel is not where the child looks: the project's code may know of it
+    export_file(load_model(store, id, root), path, example=example, metadata=metadata)
 
 
 def import_layer(
@@ -74,9 +82,19 @@ def import_layer(
         found, factory, args, root, {"classes": len(classes or about.get("classes") or []) or None, "input_shape": known_shape}
     )
     example = torch.zeros(2, *known_shape, dtype=next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32))
+    forms = None
     if factory is None:
-        try_file(path, root, [example])
-    outputs = run_once(model, example)
+        outputs, forms = import_graph(path, root, example, found.tensors, found.aliases)
+        if forms.train is None:
+            forms = replace(forms, structure=digest.of_json(steps))
+    else:
+        outputs = run_once(model, example)
+    if outputs.ndim < 2:
+        raise LaminarError(
+            "L204",
+            f"the model makes {list(outputs.shape)} of a batch of {len(example)} samples, expected [{len(example)}, outputs]",
+            hint="export one that keeps the batch in the first dimension",
+        )
     classes = classes or about.get("classes") or [str(i) for i in range(outputs.shape[1])]
     if len(classes) != outputs.shape[1]:
         raise LaminarError(
@@ -98,7 +116,7 @@ def import_layer(
         input=inputs,
     )
     with store.lease():
-        manifest = keep(store, model, example, said, now=clock.now())
+        manifest = keep(store, model, example, said, now=clock.now(), forms=forms)
         record = BuildRecord(
             key=said.key,
             id=manifest.id,

@@ -15,8 +15,10 @@ import json
 import math
 import os
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,20 +30,24 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from laminar.core import digest
-from laminar.core.confine import memory_of_machine
+from laminar.core.atomic import explaining_os_errors
+from laminar.core.confine import few_variables
 from laminar.core.errors import CATALOGUE, LaminarError
+from laminar.core.memory import total
 from laminar.data.dataset import Dataset, as_float
+from laminar.model.graph import Forms, load_forms, structure_of
 from laminar.stack.foreign_frames import DTYPES, HEAD, Frame, pack, unpack_head
+from laminar.stack.kernels import kernels_from
 from laminar.stack.make import Made, from_code
 from laminar.store.manifest import Manifest
 from laminar.store.own import is_own
 from laminar.store.store import Store
 
 SECONDS: Final = 600.0  # for one answer of the child: a batch, or loading the graph
-SHARE: Final = 0.75  # of the machine's memory that the child may have
+SHARE: Final = 0.75  # of the memory of the machine, or of the container, that the child may have
+STACK: Final = 8 << 20  # bytes of a thread's stack
 MAX_ANSWER: Final = 8 << 30
 TRIED: Final = 2  # batches
-_ENVIRONMENT: Final = ("PYTHON", "LD_", "DYLD_", "OMP_", "MKL_", "KMP_", "LC_", "VIRTUAL_ENV", "PATH", "LANG", "SYSTEMROOT", "LAMINAR_")
 
 
 def is_foreign(store: Store, manifest: Manifest) -> bool:
@@ -85,9 +91,52 @@ def try_out(store: Store, id: str, root: Path, samples: NDArray[Any], batch: int
     _try(_called(manifest), {"store": str(store.root), "id": id, "root": str(root)}, batches)
 
 
-def try_file(path: Path, root: Path, examples: Sequence[Tensor]) -> None:
-    """The same for a file that is to be imported."""
-    _try(path.name, {"file": str(path.absolute()), "root": str(root)}, examples)
+def import_graph(
+    path: Path, root: Path, example: Tensor, tensors: Mapping[str, Tensor], aliases: Mapping[str, str]
+) -> tuple[Tensor, Forms]:
+    """What the model of a file that is to be imported makes of a batch, and its graph as a store keeps it: all of it comes from a child.
+
+    L210 where that ends it, L204 where the model does not take the batch. `tensors` are those of the file."""
+    with tempfile.TemporaryDirectory(prefix="laminar-") as folder:  # torch's exporter wants one
+        module = ForeignModel(path.name, {"file": str(path.absolute()), "root": str(root), "writes": folder})
+        try:
+            outputs = module.ask(example, "once")
+            if outputs is None:
+                raise module.broken("it gave no tensor")
+            train, evaluation, note = module.graph(example)
+            forms = Forms(None, None, "", note)
+            if train:
+                try:
+                    with kernels_from(root):
+                        load_forms(train, evaluation, tensors, aliases)  # read, not run
+                    forms = Forms(train, evaluation, structure_of(train, evaluation))
+                except LaminarError as error:
+                    raise module.broken(f"it gave a graph that is none ({error.message[:80]})") from None
+            try:
+                module.ask(example, "train")  # last: it changes buffers
+            except LaminarError:  # what only goes wrong in training is said when it is trained
+                if module.ended:
+                    raise
+            return outputs, forms
+        finally:
+            module.close()
+
+
+def export_foreign(store: Store, id: str, root: Path | None, path: Path, example: Tensor, metadata: Mapping[str, str]) -> None:
+    """As model/portable.py: export_file, of a foreign layer, in a child that can write into a folder of its own and nowhere else."""
+    with explaining_os_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".laminar-") as folder:
+            brief = {"store": str(store.root), "id": id, "root": str(root) if root else None, "writes": folder}
+            module = ForeignModel(_called(store.layer(id)), brief)
+            made = Path(folder, f"model{path.suffix}")
+            try:
+                module.export(example, made.name, metadata)
+                if not stat.S_ISREG(os.lstat(made).st_mode):
+                    raise module.broken("it gave something else than a file")
+            finally:
+                module.close()
+            os.replace(made, path)
 
 
 def _try(called: str, brief: Mapping[str, Any], batches: Sequence[Tensor]) -> None:
@@ -109,6 +158,11 @@ def _try(called: str, brief: Mapping[str, Any], batches: Sequence[Tensor]) -> No
         module.close()
 
 
+def allowed(memory: int | None, threads: int) -> int | None:
+    """Bytes that the child may map for writing. Stacks of threads are mapped as a whole and hardly used; torch has two sets of threads."""
+    return None if memory is None else int(memory * SHARE) + 2 * threads * STACK
+
+
 def _called(manifest: Manifest) -> str:
     return f"layer {manifest.name} ({digest.short(manifest.id)})"
 
@@ -120,17 +174,17 @@ class ForeignModel(nn.Module):
         """`brief` says where its graph is, and `called` what it is in messages."""
         super().__init__()
         self.called, self.ended = called, False
-        environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT) and "TOKEN" not in name}
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "laminar.stack.foreign_process"],  # -P: a random.py of the folder we are in is no library
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environment,
+            env=few_variables() | ({"TMPDIR": str(brief["writes"])} if "writes" in brief else {}),
             bufsize=0,
         )
-        memory = memory_of_machine()
-        limits = {"memory": int(memory * SHARE) if memory else None, "threads": torch.get_num_threads()}
+        memory = total()
+        threads = torch.get_num_threads()
+        limits = {"memory": allowed(memory, threads), "threads": threads}
         try:
             ready = self._exchange(pack({**brief, **limits, "parent": os.getpid()}))
         except BaseException:
@@ -141,12 +195,24 @@ class ForeignModel(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         made = self.ask(x, "eval")
         if made is None or made.dim() < 1 or len(made) != len(x):
-            raise self._broken(f"it gave {'no tensor' if made is None else f'shape {list(made.shape)}'} for {len(x)} samples")
+            raise self.broken(f"it gave {'no tensor' if made is None else f'shape {list(made.shape)}'} for {len(x)} samples")
         return made
 
     def ask(self, x: Tensor, form: Literal["eval", "train"] | str) -> Tensor | None:
         """The outputs of a batch in evaluation; in training nothing comes back."""
         return self._exchange(pack({"form": form}, x)).tensor
+
+    def graph(self, example: Tensor) -> tuple[bytes, bytes, str]:
+        """The archives of its two forms, as they came. Of a model that cannot be exported they are empty, and a note says why."""
+        told = self._exchange(pack({"form": "graph"}, example))
+        archives = b"" if told.tensor is None else told.tensor.view(torch.uint8).numpy().tobytes()
+        size = told.head.get("train")
+        if type(size) is not int or not 0 <= size <= len(archives):
+            raise self.broken("it gave an answer that is none (archives)")
+        return archives[:size], archives[size:], _plain(str(told.head.get("note")))
+
+    def export(self, example: Tensor, name: str, metadata: Mapping[str, str]) -> None:
+        self._exchange(pack({"form": "file", "name": name, "metadata": dict(metadata)}, example))
 
     def close(self) -> None:
         process = self._process
@@ -168,7 +234,7 @@ class ForeignModel(nn.Module):
             return self._answer(self._read(unpack_head(bytes(self._read(HEAD)))))
         except (OSError, EOFError):
             late = time.monotonic() - began >= SECONDS
-            raise self._broken(f"it took more than {SECONDS:.0f} s for one batch" if late else self._death()) from None
+            raise self.broken(f"it took more than {SECONDS:.0f} s for one batch" if late else self._death()) from None
         finally:
             clock.cancel()
 
@@ -186,7 +252,7 @@ class ForeignModel(nn.Module):
             if any(n < 0 for n in shape) or size > MAX_ANSWER:
                 raise ValueError(f"an answer of shape {shape}")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-            raise self._broken(f"it gave an answer that is none ({str(error)[:80]})") from None
+            raise self.broken(f"it gave an answer that is none ({str(error)[:80]})") from None
         data = self._read(size)
         flat = torch.frombuffer(data, dtype=dtype) if size else torch.empty(0, dtype=dtype)
         return Frame(head, flat.view(shape))
@@ -215,7 +281,7 @@ class ForeignModel(nn.Module):
             return LaminarError(code, message if self.called in message else f"{self.called}: {message}", hint=hint)
         return _broken_off(self.called, message)
 
-    def _broken(self, how: str) -> LaminarError:
+    def broken(self, how: str) -> LaminarError:
         self.ended = True
         return _broken_off(self.called, how)
 

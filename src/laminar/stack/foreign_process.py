@@ -2,7 +2,10 @@
 
     {"store", "id", "root"} or {"file", "root"}, "memory", "threads"    {"held": ["files", "memory", "network", "writes"]}
     {"form": "eval", "dtype", "shape"} + a batch                        {"dtype", "shape"} + the outputs
+    {"form": "once", …} + a batch                                       the same; L204 says where the model does not take it
     {"form": "train", …} + a batch                                      {}: it went forwards and backwards
+    {"form": "graph", …} + a batch like its own                         {"note", "train"} + its two archives; "train": bytes of the first
+    {"form": "file", "name", "metadata", …} + a batch like its own      {}: it is exported to that file in the folder "writes"
 Whatever goes wrong is {"error": {"code", "message", "hint"}}. It ends with its standard input, or with its parent.
 """
 
@@ -32,13 +35,13 @@ def main() -> None:
 
     from laminar.stack.foreign_frames import pack
 
-    torch.set_num_threads(brief["threads"])
-    torch.ones(2, requires_grad=True).sum().backward()  # type: ignore[no-untyped-call]  # threads and libraries that start when first needed
     places = [Path(brief[name]) for name in ("store", "file", "root") if brief.get(name)]
-    held = confine(memory=brief["memory"], files=places)
+    writable = [Path(brief["writes"])] if brief.get("writes") else []
+    held = confine(memory=brief["memory"], files=places, writable=writable)  # before torch has threads
+    torch.set_num_threads(brief["threads"])
     try:
         model = _model(brief)
-        confine(files=[])  # it is in memory now
+        confine(files=[], writable=writable)  # it is in memory now
     except Exception as error:
         _write(out, pack(_error(error)))
         return
@@ -49,8 +52,7 @@ def main() -> None:
         except EOFError:
             return
         try:
-            made = _run(model, head["form"], x)
-            answer = pack({}, made)
+            answer = _answer(model, head, x, writable)
         except Exception as error:
             answer = pack(_error(error))
         _write(out, answer)
@@ -73,12 +75,32 @@ def _model(brief: dict[str, Any]) -> Any:
     return from_graph(store, store.layer(brief["id"]), Path(brief["root"]) if brief["root"] else None)
 
 
+def _answer(model: Any, head: dict[str, Any], x: Any, writable: list[Path]) -> list[bytes | memoryview]:
+    import torch
+
+    from laminar.model.graph import export_forms
+    from laminar.model.portable import export_file
+    from laminar.stack.foreign_frames import pack
+
+    if head["form"] == "graph":
+        forms = export_forms(model, x)
+        archives = bytearray((forms.train or b"") + (forms.eval or b""))
+        told = torch.frombuffer(archives, dtype=torch.uint8) if archives else torch.empty(0, dtype=torch.uint8)
+        return pack({"note": forms.note, "train": len(forms.train or b"")}, told)
+    if head["form"] == "file":
+        export_file(model.eval(), writable[0] / head["name"], example=x, metadata=head["metadata"])
+        return pack({})
+    return pack({}, _run(model, head["form"], x))
+
+
 def _run(model: Any, form: str, x: Any) -> Any:
     import torch
 
-    if form == "eval":
+    from laminar.model.fit import run_once
+
+    if form in ("eval", "once"):
         with torch.no_grad():
-            made = model.eval()(x)
+            made = model.eval()(x) if form == "eval" else run_once(model, x)
         if not isinstance(made, torch.Tensor):
             raise LaminarError("L204", f"the model gives a {type(made).__name__}, expected a tensor", hint="export one that gives a tensor")
         return made

@@ -54,13 +54,17 @@ def keep(
     now: float,
     notes: list[str] | None = None,
     earlier: Iterable[str] = (),
+    forms: Forms | None = None,
 ) -> Manifest:
-    """`earlier` are layers whose graph may be this one's as well: the layer as it was before, and its parent."""
+    """`earlier` are layers whose graph may be this one's as well: the layer as it was before, and its parent. `forms`: its graph, where it
+    was traced already; else the model is run and traced."""
     tensors, aliases = raw_state(model)
     refs = store.put_tensors(tensors, store.layer(about.parent) if about.parent else None)
     sight = sight_of(model, example, frozen=frozen, made=_made(store, about))
-    forms = _found(store, earlier, sight, model, example) or export_forms(
-        model, example, frozen=frozen, fallback_structure=digest.of_json(about.steps)
+    forms = (
+        forms
+        or _found(store, earlier, sight, model, example)
+        or export_forms(model, example, frozen=frozen, fallback_structure=digest.of_json(about.steps))
     )
     graph = Graph(
         train=store.objects.put(forms.train) if forms.train is not None else None,

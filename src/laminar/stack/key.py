@@ -89,9 +89,9 @@ def code_of(factory: str, root: Path, where: str) -> Reached:
         if symbol not in BUILTINS:
             error = no_builtin(symbol)
             raise LaminarError(error.code, f"{where}: {error.message}", hint=error.hint)
-        spec = importlib.util.find_spec("laminar.model.builtin")
+        spec = importlib.util.find_spec("laminar.model")
         assert spec is not None and spec.origin is not None
-        return Reached(closure("builtin", symbol, Path(spec.origin).parent), frozenset())
+        return Reached(closure(BUILTINS[symbol], symbol, Path(spec.origin).parent), frozenset())
     file = module_file(module, root)
     if file is None:
         known = [p.stem for p in root.glob("*.py")] + [BUILTIN]

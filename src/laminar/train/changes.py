@@ -20,7 +20,9 @@ from torch import Tensor, nn
 
 from laminar.train.team import Team, WholeModel, sums_of_columns
 
-UNASKED: Final = 16 << 20  # bytes of weights, up to which the change is told although nobody asked for it
+# Bytes of weights, up to which the change is told although nobody asked for it. A look takes some 2.3 ns a number and 20 us a tensor: of
+# perceptrons with 0.1 to 5 million numbers a quarter of one step of 64 samples, once an epoch.
+UNASKED: Final = 16 << 20
 PIECE: Final = 1 << 14  # numbers: a sum of so few is made by one thread
 
 

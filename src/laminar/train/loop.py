@@ -4,7 +4,7 @@ Same job, same bits: random streams and the order of samples come from the recip
 step, and a run that was stopped anywhere goes on as if it had not been.
 
 Beside it: backward.py (gradients of a step), dense.py (that they are dense), together.py (what a team does at once), beside.py (epochs
-that somebody else tests), saving.py (checkpoints), astray.py (how a run fails).
+that somebody else tests), changes.py (how far weights went), saving.py (checkpoints), astray.py (how a run fails).
 """
 
 from __future__ import annotations

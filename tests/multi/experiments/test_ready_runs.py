@@ -7,6 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from laminar.experiments.checkpoints import WORTH
+from laminar.experiments.ready import stacks
+from laminar.experiments.ready.ask import answers
+from laminar.experiments.ready.form import Ask
+from laminar.experiments.statistics import summary
+from laminar.stack.project import open_project
 from tests.conftest import Example, cli
 
 
@@ -51,3 +57,23 @@ def test_epochs_of_the_stack_at_hand(example: Example) -> None:
     assert [row["figures"]["loss"]["published"] for row in found["rows"]] == [100.0, 78.16, 76.36]
     assert found["rows"][0]["figures"]["loss"]["percent"] == 100.0
     assert found["rows"][2]["figures"]["loss"]["percent"] < 100.0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_workers")
+def test_flowers_say_what_checkpoints_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The photographs are not to be had everywhere, so digits stand in for them: 16 samples a step, a checkpoint every 30 steps."""
+    stack = stacks.FLOWERS.replace('source = "flowers"', 'source = "digits"').replace("size = {size}\n", "limit = 960\n")
+    monkeypatch.setattr(stacks, "FLOWERS", stack)
+    monkeypatch.chdir(tmp_path)
+    ask = Ask(quick=True, repeats=3, checkpoint_steps=30, write_seconds=0.5, even_if_busy=True)
+    (found,) = answers("flowers", ask, open_project())
+    shown = summary(found.description, found.trials)
+    local, slow, team = shown.rows
+    assert slow.figures["checkpoints"].median == 2 and slow.figures["checkpoint_seconds"].median >= 1.0
+    assert local.figures["checkpoints"].median == 0 and "checkpoints" not in team.figures
+    still, whole = slow.figures["checkpoint_seconds"].median, slow.figures["seconds"].median
+    named = any(note.startswith("slow store: training stood still for") and "2 checkpoints" in note for note in shown.notes)
+    assert named == (still >= WORTH * whole)  # on a machine that stalls it is not the cause
+    assert any(one.text == "A store that is slow to write slows training down." for one in shown.statements)
+    assert {one.name for one in shown.tables} == {"checkpoints", "checkpoint-room", "differences"}

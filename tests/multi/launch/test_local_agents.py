@@ -18,7 +18,7 @@ from laminar.core.errors import LaminarError
 from laminar.launch import agent, switchboard
 from laminar.launch.local_agents import LocalAgents
 from laminar.launch.on_cluster import OnCluster
-from laminar.launch.protocol import Call, Launcher
+from laminar.launch.protocol import Call, Launcher, Trouble
 from laminar.launch.staff import ClusterStaff
 from laminar.launch.switchboard import Switchboard
 from laminar.testing.launcher_contract import LauncherContract
@@ -55,11 +55,14 @@ class NeverThere:
     def call_off(self) -> None:
         self.off.set()
 
-    def trouble(self) -> dict[int, str]:
-        return {}
+    def trouble(self) -> list[Trouble]:
+        return []
 
     def comes_back(self) -> bool:
         return False
+
+    def most(self) -> int | None:
+        return None
 
     def stop(self) -> None: ...
 
@@ -205,6 +208,14 @@ def test_an_agent_that_is_killed_is_not_missed_by_downpour(tmp_path: Path) -> No
     report = project.build(launcher, "downpour", on_event=kill)
     assert "the others go on" in notes(report)
     assert report.layers[0].metrics["accuracy"] > 0.85
+
+
+def test_an_agent_that_comes_while_files_are_sent_gets_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows what it sees of this machine, so it would get neither the project nor a way to it."""
+    monkeypatch.setattr(ClusterStaff, "_see", lambda _self, _store: {0: True})
+    project = ClusterProject(tmp_path / "p")
+    project.build(LocalAgents(), "sync")
+    assert len(project.losses()) == 40
 
 
 def test_ctrl_c_keeps_the_checkpoint_here_and_the_next_build_goes_on(tmp_path: Path) -> None:

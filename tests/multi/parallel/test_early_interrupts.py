@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from laminar.grid.node.computer import Computer
+from laminar.grid.node.home import Home
 from laminar.grid.node.limits import Limits
 from laminar.parallel.crew import Crew
 from tests.thinned import thinned
@@ -39,7 +40,7 @@ def test_a_process_that_loads_ends_when_it_is_told_to(capfd: pytest.CaptureFixtu
 
 
 def test_a_node_goes_on_computing(tmp_path: Path) -> None:
-    computer = Computer(tmp_path, Limits())
+    computer = Computer(Home(tmp_path).root, Limits())
     computer.start()
     try:
         assert computer.pid is not None

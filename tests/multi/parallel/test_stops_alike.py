@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import signal
 from pathlib import Path
 
 import pytest
 
-from tests.multi.parallel.test_sync_builds import built, events, project
+from tests.multi.parallel.test_sync_builds import built, events, project, start, wait_for_step
 from tests.thinned import thinned
 
 DEEP = "{ hidden = [24, 24, 24] }"
@@ -54,3 +55,25 @@ def test_servers_tell_it_of_what_was_tested(tmp_path: Path, strategy: str) -> No
     (first, *_) = changes(folder)
     assert 0 < first < 0.9  # reached by the first epoch that is tested
     assert events(folder, "end")[0]["why"].startswith("target reached")
+
+
+@pytest.mark.parametrize("team", thinned(["crossed", "mesh", "sync", "mesh over gloo"], keep=2))
+def test_a_run_that_goes_on_within_an_epoch_knows_what_its_weights_were(tmp_path: Path, team: str) -> None:
+    """Members have parts of them, which a checkpoint puts together."""
+    more = ", target = { change = 1e-9 }"
+    epochs = 100  # so that the run does not end before the signal on a machine that stalls
+    alone = project(tmp_path / "alone", epochs=epochs, args=DEEP, more=more)
+    folder = project(tmp_path / "team", epochs=epochs, args=DEEP, more=f"{more}, strategy = {{ {TEAMS[team]} }}")
+    process = start(folder, "build", "-q")
+    wait_for_step(folder, process, 20)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=100)
+    assert process.returncode == 130
+    saved = events(folder, "saved")[-1]
+    assert saved["why"] == "interrupted" and saved["bytes"] > 0
+    built(alone), built(folder)
+    assert events(folder, "resume")[0]["step"] == saved["step"]
+    epoch = saved["step"] // 14
+    assert changes(folder)[epoch] == pytest.approx(changes(alone)[epoch], rel=1e-2)  # the one that was interrupted
+    assert changes(folder)[:3] == pytest.approx(changes(alone)[:3], rel=1e-3)
+    assert None not in changes(folder)

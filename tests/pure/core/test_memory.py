@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from laminar.core.memory import available, limit
+from laminar.core.memory import available, limit, total
 
 MACHINE = 8 << 30
 
@@ -65,3 +65,14 @@ def test_a_full_group_has_nothing(tmp_path: Path) -> None:
 def test_a_system_that_does_not_tell(tmp_path: Path) -> None:
     assert available(tmp_path) is None
     assert limit(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("physical", "most", "size"),
+    [(6000, "max\n", 6000), (6000, "4096\n", 4096), (2000, "4096\n", 2000), (None, "4096\n", 4096), (None, "max\n", None)],
+)
+def test_a_process_can_have_what_both_the_machine_and_its_container_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, physical: int | None, most: str, size: int | None
+) -> None:
+    monkeypatch.setattr("laminar.core.memory.physical", lambda: physical)
+    assert total(machine(tmp_path, "0::/a/b\n", group("a/", most, 0, 0) | group("a/b/", "max\n", 0, 0))) == size

@@ -162,5 +162,8 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
     refused(joined("folder:a", "npz:real.npz"), tmp_path, "L110", "npz:real.npz has real-valued targets and folder:a has classes")
     refused(joined("folder:a", "npz:numbers.npz"), tmp_path, "L110", "samples of folder:a are uint8, those of npz:numbers.npz float32")
     refused(joined("folder:a", "folders:b"), tmp_path, "L105", "did you mean 'folder'")
+    indexes = joined("index:http://127.0.0.1:9/a/index.json", "index:http://127.0.0.1:9/b/index.json")
+    indexes = msgspec.structs.replace(indexes, mirrors=["http://127.0.0.1:9/c"])
+    refused(indexes, tmp_path, "L109", "several indexes are joined", "index:URL,URL")
     fragments = msgspec.structs.replace(joined("folder:a", "npz:numbers.npz"), fragment=FragmentSpec(size=4))
     refused(fragments, tmp_path, "L109", "fragment: applies to folder and index sources, not to npz")

@@ -190,8 +190,8 @@ def test_the_usual_budget_is_half_of_what_the_process_may_have(
     monkeypatch: pytest.MonkeyPatch, machine: int | None, container: int | None, budget: int
 ) -> None:
     monkeypatch.delenv("LAMINAR_DATA_MEMORY", raising=False)
-    monkeypatch.setattr("laminar.data.room.physical", lambda: machine)
-    monkeypatch.setattr("laminar.data.room.limit", lambda: container)
+    monkeypatch.setattr("laminar.core.memory.physical", lambda: machine)
+    monkeypatch.setattr("laminar.core.memory.limit", lambda _: container)
     assert budget_of(None) == budget
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from made_up_trials import description
 
 from laminar.core.errors import LaminarError
 from laminar.experiments.axes import path_of, put
@@ -13,7 +14,8 @@ from laminar.experiments.ready import tables
 from laminar.experiments.ready.catalogue import READY, parts
 from laminar.experiments.ready.form import Ask, Ready, own_wishes
 from laminar.experiments.spec import checked
-from laminar.experiments.statements import RULES
+from laminar.experiments.statements import RULES, Evidence
+from laminar.experiments.variants import published_figures, variants_of
 from laminar.stack.read import StackFile, from_raw, parse
 
 ASKS = (Ask(), Ask(quick=True), Ask(epochs=2, repeats=2, samples=500, name="mine"), Ask(cores=8))
@@ -78,6 +80,22 @@ def test_labels_differ_and_measures_and_rules_are_known(ask: Ask) -> None:
             assert statement.rule in RULES
             assert statement.arguments["measure"] in one.measures, statement
             assert {statement.arguments[key] for key in ("variant", "than") if key in statement.arguments} <= set(labels)
+
+
+@pytest.mark.parametrize("ask", [*ASKS, Ask(write_seconds=0.0), Ask(single="local", cluster="local", workers=2)])
+def test_every_published_figure_is_of_one_choice_and_every_statement_of_those_it_names(ask: Ask) -> None:
+    for one in every(ask):
+        sweep = one.sweep(ask)
+        variants = variants_of(sweep, ())
+        labels = {variant.id: variant.label for variant in variants}
+        found = [(labels[figure.variant], figure.measure) for figure in published_figures(sweep, {v.id: v for v in variants})]
+        assert found == [(choice.label, measure) for choice in one.choices for measure in choice.published]
+        evidence = Evidence(description(variants=tuple(variants), benchmark=variants[0].id), tuple(variants), {})
+        for said, meant in zip(sweep.statement, one.statements, strict=True):
+            for name in ("variant", "than"):
+                if name in meant.arguments:
+                    variant = evidence.one(said.arguments[name])
+                    assert variant is not None and variant.label == meant.arguments[name]
 
 
 def test_the_first_choice_is_the_benchmark_and_is_100_percent() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import laminar
 from laminar.core import heap, places
-from laminar.grid.node import computer, home, idle_ways, machine, memory_limit, worker_process
+from laminar.grid.node import child, computer, home, idle_ways, machine, memory_limit
 from laminar.grid.node.computer import Computer
 from laminar.grid.node.limits import Limits, rests
 
@@ -49,7 +49,6 @@ KNOWN = {
     "core/permission.py os.statvfs": "AttributeError is caught",
     "core/permission.py pwd": "ImportError is caught",
     "core/confine.py resource": "ImportError is caught",
-    "core/confine.py os.sysconf": "AttributeError is caught",
     "core/confine.py os.O_CLOEXEC": "Linux only",
     "core/memory.py os.sysconf": "AttributeError is caught",
     "parallel/crew.py signal.SIGKILL": "of processes on this machine, which a node has none of; and prctl, Linux only",
@@ -99,7 +98,7 @@ def used(tree: ast.Module) -> set[str]:
 
 def test_what_only_some_systems_have_is_looked_for_first() -> None:
     trees = reached()
-    assert len(trees) > 100 and "data/mirrors/parts.py" in trees and "grid/node/worker.py" in trees
+    assert len(trees) > 100 and "data/mirrors/parts.py" in trees and "grid/node/worker.py" in trees and "grid/node/data_process.py" in trees
     assert {f"{path} {name}" for path, tree in trees.items() for name in used(tree)} == set(KNOWN)
 
 
@@ -160,9 +159,9 @@ def test_places_in_a_file_without_the_calls_for_it(tmp_path: Path, monkeypatch: 
 
 def test_a_worker_without_a_keeper_ends_where_its_parent_keeps_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
-    monkeypatch.setattr(worker_process.os, "_exit", ended.append)
-    pace = worker_process.Pace(1.0)
-    monkeypatch.setattr(worker_process.os, "name", "nt")
+    monkeypatch.setattr(child.os, "_exit", ended.append)
+    pace = child.Pace(1.0)
+    monkeypatch.setattr(child.os, "name", "nt")
     monkeypatch.setattr(psutil, "pid_exists", lambda _: False)
     pace.pause()
     assert ended == []  # it looks once a second

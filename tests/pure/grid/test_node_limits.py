@@ -109,7 +109,7 @@ def test_public_data_may_be_asked_for(source: str | list[str]) -> None:
         (DataSpec(source="index:/home/me/index.json"), "a place on this machine"),
         (DataSpec(source="index:" + "file" + ":///etc/index.json"), "a place on this machine"),
         (DataSpec(source="index:https://example.org/index.json", mirrors=["/srv/photos"]), "'/srv/photos' is a place"),
-        (DataSpec(source="index:https://a.example/index.json,file:///etc/index.json#sha256=" + "0" * 64), "a place on this machine"),
+        (DataSpec(source="index:https://a.example/index.json,file" + ":///etc/index.json#sha256=" + "0" * 64), "a place on this machine"),
         (DataSpec(source=["digits", "folder:/home/me/photos"]), "'folder:/home/me/photos' is a file of this machine"),
         (DataSpec(source="digits", args={"x": 1}), "args"),
     ],

@@ -1,5 +1,6 @@
-"""Random small kernels, as text: expressions, conditions, loops, local arrays, functions with returns in the middle. Values of the caller
-are changed like variables, by the kernel itself or by a function that it calls, and parameters have all kinds of names."""
+"""Random small kernels, as text: expressions, conditions, loops, local arrays, functions with returns in the middle, pointers that are NULL
+or move among addresses of variables and elements. Values of the caller are changed like variables, by the kernel itself or by a function
+that it calls, and parameters have all kinds of names."""
 
 from __future__ import annotations
 
@@ -35,6 +36,7 @@ class Writer:
     counters: set[str] = field(default_factory=set)
     made: int = 0
     loops: int = 0
+    pointers: list[tuple[str, str]] = field(default_factory=list)  # to float; what they point at: a variable, or `mine`
 
     def pick(self, *options: str) -> str:
         return self.draw(st.sampled_from(options))
@@ -85,6 +87,7 @@ class Writer:
                 "tf[" + self.index() + "]",
                 *known,
                 *known,
+                *(f"({name} != NULL ? *{name} : 0.5f)" for name, _ in self.pointers),
             ]
         return self.pick(*options)
 
@@ -106,16 +109,17 @@ class Writer:
 
     def statements(self, depth: int, pad: str) -> list[str]:
         lines: list[str] = []
-        known = len(self.names)
+        known, pointers = len(self.names), len(self.pointers)
         for _ in range(self.draw(st.integers(1, 3))):
             lines += self.statement(depth, pad)
-        del self.names[known:]
+        del self.names[known:], self.pointers[pointers:]
         return lines
 
     def statement(self, depth: int, pad: str) -> list[str]:
         kinds = ["declare", "declare", "assign", "assign", "element"]
         kinds += ["if", "if", "for", "while", "do"] if depth else []
         kinds += ["jump"] if self.loops else []
+        kinds += ["pointer", *(["point", "point", "through", "through"] if self.pointers else [])]
         kind = self.pick(*kinds)
         targets = [one for one in self.names if one[0] not in self.counters]
         if kind == "assign" and targets:
@@ -124,6 +128,8 @@ class Writer:
         if kind == "element":
             index = self.pick("0", "2", f"i % {SIZE}", "(xi[i] & 3)")
             return [f"{pad}mine[{index}] {self.pick('=', '+=')} {self.expression('float')};"]
+        if kind in ("pointer", "point", "through"):
+            return [pad + self.pointer(kind)]
         if kind == "if":
             lines = [f"{pad}if {self.condition()} {{", *self.statements(depth - 1, pad + "  "), f"{pad}}}"]
             if self.draw(st.booleans()):
@@ -137,6 +143,26 @@ class Writer:
         type_ = self.pick(*TYPES)
         value = self.expression(type_)
         return [f"{pad}{type_} {self.name(type_)} = {value};"]
+
+    def pointer(self, kind: str) -> str:
+        """One is declared, moved, or written through."""
+        if kind == "pointer":
+            home = self.pick("mine", "mine", *(name for name, type_ in self.names if type_ == "float"))
+            self.made += 1
+            line = f"float *p{self.made} = {self.target(home)};"
+            self.pointers.append((f"p{self.made}", home))
+            return line
+        name, home = self.draw(st.sampled_from(self.pointers))
+        if kind == "point":
+            return f"{self.pick('', f'if {self.condition()} ', f'if (!{name}) ')}{name} = {self.target(home)};"
+        return f"if ({name} != NULL) *{name} {self.pick('=', '+=', '-=')} {self.expression('float')};"
+
+    def target(self, home: str) -> str:
+        def address() -> str:
+            return f"&mine[{self.pick('0', '2', f'i % {SIZE}', '(xi[i] & 3)')}]" if home == "mine" else f"&{home}"
+
+        others = [name for name, of in self.pointers if of == home]
+        return self.pick("NULL", address(), address(), f"{self.condition()} ? {address()} : NULL", *others)
 
     def loop(self, kind: str, depth: int, pad: str) -> list[str]:
         bound = self.pick("3", "n % 5", "(xi[i] & 3)", "(ti[1] & 3)", "(m & 3)")

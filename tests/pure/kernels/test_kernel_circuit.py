@@ -87,7 +87,7 @@ def whole(kernel: Kernel, count: int, **values: float) -> dict[str, np.ndarray[A
 
 def run(circuit: Circuit, kernel: Kernel, count: int, threads: int, odds: Odds | None = None, **values: float) -> Any:
     arrays = arrays_of(kernel, count)
-    account = run_circuit(circuit, call, arrays, values, count, threads=threads, odds=odds)
+    account = run_circuit(circuit, call, arrays, values, count, threads=threads, odds=odds, grain=0.0)
     return {one.name: arrays[one.name] for one in kernel.arrays if one.mode != "in"}, account
 
 
@@ -216,6 +216,22 @@ def test_functions_are_apart_by_the_number_of_instances_and_after_wrapping_aroun
         first, second = [one for one in circuit.functions if one.writes]
         (array,) = first.writes
         assert not Pairs(circuit).apart({"many": 2**30}, 4)(first, second, array), "both are u[i]"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_instances_that_meet_in_different_functions_keep_their_order(threads: int) -> None:
+    """The fifth instance's element is also written by all others, in the first function."""
+    text = """
+    void kernel(int i, int n, const float x[n], out float y[n]) {
+        y[5] = x[i];
+        y[i] = x[i] * 2.0f;
+    }
+    """
+    kernel = read_kernel(text)
+    circuit = build(kernel, 0.0)
+    assert len(circuit.functions) > 1
+    found, _ = run(circuit, kernel, 9, threads)
+    np.testing.assert_array_equal(found["y"], whole(kernel, 9)["y"])
 
 
 def test_what_goes_wrong_in_a_wrong_guess_does_not_count() -> None:

@@ -62,7 +62,7 @@ def compare(text: str) -> int:
     circuit = build(kernel, 0.0)
     for threads, odds in ((1, Odds()), (3, Odds()), (3, Always())):
         got = named(kernel.arrays, [*inputs, *(array.copy() for array in outputs)])
-        run_circuit(circuit, call, got, values, COUNT, threads=threads, odds=odds)
+        run_circuit(circuit, call, got, values, COUNT, threads=threads, odds=odds, grain=0.0)
         for name, array in wanted.items():
             same = np.array_equal(got[name], array, equal_nan=array.dtype.kind == "f")
             assert same, f"{threads} threads, {type(odds).__name__}, {name}: {got[name]} is not {array}\n{text}"

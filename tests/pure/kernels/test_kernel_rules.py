@@ -124,9 +124,8 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "a pointer to a function": (body("float (*f)(float);"), "K03", 2, 10, "a pointer to a function"),
     # pointers
     "a pointer as a parameter": ("void kernel(int i, int n, float *p) {}", "K04", 1, 33, "how far it goes"),
-    "arithmetic of pointers": (body("float v = 1; float *p = &v; p = p + 1;"), "K04", 2, 31, "`p` is a pointer"),
-    "the address of an element": (body("float *p = &y[i];"), "K04", 2, 9, "not the address of a variable"),
-    "an array as a pointer": (body("float *p = y;"), "K04", 2, 9, "not the address of a variable"),
+    "arithmetic of pointers": (body("float v = 1; float *p = &v; p = p + 1;"), "K04", 2, 31, "nothing is added to a pointer"),
+    "an array with two dimensions as a pointer": (body("float m[2][2]; float *p = m;"), "K12", 2, 24, "2 dimensions, a pointer has one"),
     "an element by a star": (body("y[i] = *x;"), "K04", 2, 11, "no pointer"),
     "a pointer to a pointer": (body("float **p;"), "K04", 2, 10, "pointer to a pointer"),
     "a function that takes one": ("void f(float **p) {}\n" + body(""), "K04", 1, 15, "pointer to a pointer"),
@@ -136,7 +135,7 @@ BAD: dict[str, tuple[str, str, int, int, str]] = {
     "an array of pointers": (body("float *a[3];"), "K04", 2, 10, "array of pointers"),
     "two names for one variable": ("void f(float *a, float *b) { *a = *b; }\n" + body("float v = 1; f(&v, &v);"), "K04", 3, 23, "twice"),
     "a function that gives a pointer": ("float *f(void) { return NULL; }\n" + body("f();"), "K04", 1, 8, "gives a pointer"),
-    "an element's address as an argument": ("void f(float *a) { *a = 1; }\n" + body("f(&y[i]);"), "K04", 3, 6, "element"),
+    "an input's address as an argument": ("void f(float *a) { *a = 1; }\n" + body("f(&x[i]);"), "K14", 3, 6, "`x` is const"),
     "pointers are compared": (
         body("float a; float b; float *p = &a; float *q = &b; if (p == q) y[i] = 1;"),
         "K04",

@@ -60,7 +60,7 @@ def test_each_node_draws_its_own_sample_of_fragments_and_fetches_no_more(mirror:
     images_asked(mischief)
     fetched, samples, changes = [], [], []
     for i, seed in enumerate((7, 7, 8)):
-        here, worker = node(tmp_path / str(i), described, version, allow_private=True)
+        here, worker = node(tmp_path / str(i), described, version, allow_private=True, samples=[seed])
         said = worker.do(task(described, version, steps=2, sample=seed))
         (data,) = worker._data.values()
         assert said["samples"] == 18 and np.bincount(data.train.y).tolist() == [PER_CLASS] * len(CLASSES)
@@ -86,9 +86,41 @@ def test_mirrors_in_the_owners_own_network_are_not_called_for_strangers(mirror: 
     images_asked(mischief)
     mischief.connections = 0
     index._recent.clear()
-    here, worker = node(tmp_path / "n", described, version)
     with pytest.raises(LaminarError, match=r"not a public one.*--allow-private") as caught:
-        worker.do(task(described, version, steps=2, sample=7))
-    assert caught.value.code == "L112" and mischief.connections == 0 and not here.answer_path(1).exists()
-    _, allowed = node(tmp_path / "n", described, version, allow_private=True)
+        node(tmp_path / "n", described, version, samples=[7])
+    assert caught.value.code == "L112" and mischief.connections == 0
+    _, allowed = node(tmp_path / "n", described, version, allow_private=True, samples=[7])
     assert allowed.do(task(described, version, steps=2, sample=7))["samples"] == 18 and mischief.connections > 0
+
+
+def test_a_node_cuts_fragments_of_two_indexes_that_are_joined(mirror: tuple[Mischief, str], tmp_path: Path) -> None:
+    """Classes of one place and classes of another: what the sample of a task is drawn from is both."""
+    mischief, url = mirror
+    dice = np.random.default_rng(6)
+    files: dict[str, bytes] = {}
+    for i in range(IMAGES):
+        path = tmp_path / "own" / "mine" / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(dice.integers(0, 256, (24, 24), dtype=np.uint8)).save(path)
+        files[f"mine/{i}.png"] = path.read_bytes()
+    write_index(tmp_path / "own", tmp_path / "own.json")
+    other = Mischief(files=files | {"index.json": (tmp_path / "own.json").read_bytes()})
+    with naughty_http(other) as second:
+        spec = DataSpec(
+            source=[f"index:{url}/index.json", f"index:http://127.0.0.1:9/index.json,{second}/index.json"],
+            grey=True,
+            fragment=FragmentSpec(size=8, overlap=0.5, rotate=30, edge="inside"),
+            sample=SampleSpec(per_class=PER_CLASS, seed=1, sources=SOURCES),
+        )
+        made, described = job(tmp_path, Grid(local_steps=2), spec, batch=9)
+        assert made.data.classes == (*CLASSES, "mine")
+        version = version_of(made)
+        images_asked(mischief), images_asked(other)
+        _, worker = node(tmp_path / "n", described, version, allow_private=True)
+        assert worker.do(task(described, version, steps=2, sample=8))["samples"] == 18
+        (data,) = worker._data.values()
+        assert np.bincount(data.train.y).tolist() == [PER_CLASS] * 4
+        _, careful = node(tmp_path / "careful", described, version)
+        index._recent.clear()
+        with pytest.raises(LaminarError, match=r"not a public one.*--allow-private"):
+            careful.do(task(described, version, steps=2, sample=9))

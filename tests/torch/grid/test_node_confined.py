@@ -11,21 +11,32 @@ from typing import Any
 
 import pytest
 
+from laminar.core.confine import few_variables
+from laminar.grid.node.home import Home
 from laminar.grid.node.keeper import Keeper
 
 CONFINED = """
 import json, os, socket, subprocess, sys
 from pathlib import Path
-from laminar.grid.node.worker_process import _give_up_the_rest
+{libraries}
+from laminar.grid.node import child, {module}
 
-home, other = Path(sys.argv[1]), Path(sys.argv[2])
-held = _give_up_the_rest(home, None)
-tries = {
-    "own": lambda: (home / "answer").write_text("mine"),
+home, other, cache = map(Path, sys.argv[1:])
+threads = len(os.listdir("/proc/self/task"))
+held = {module}.{confine}
+tries = {{
+    "answers": lambda: (home / "answers" / "1").write_text("mine"),
+    "opened": lambda: (home / "opened" / "1").write_text("mine"),
+    "read opened": lambda: (home / "opened" / "data").read_text(),
+    "read graphs": lambda: (home / "files" / "graph").read_text(),
+    "change graphs": lambda: (home / "files" / "graph").write_text("another"),
+    "key": lambda: (home / "key").read_text(),
+    "cache": lambda: (cache / "files" / "1").write_text("mine"),
+    "read kernels": lambda: (cache / "kernels" / "1").read_text(),
     "network": lambda: socket.socket().close(),
     "others": lambda: other.read_text(),
     "programs": lambda: subprocess.run(["true"]),
-}
+}}
 done = []
 for name, attempt in tries.items():
     try:
@@ -33,20 +44,45 @@ for name, attempt in tries.items():
         done.append(name)
     except OSError:
         pass
-os.write(1, json.dumps([sorted(held), done]).encode())
+os.write(1, json.dumps([threads, sorted(held), done]).encode())
 """
+OF_FILES = {"answers", "opened", "read opened", "read graphs", "change graphs", "key", "cache", "read kernels", "others"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what a system offers differs")
-def test_the_process_that_computes_keeps_its_own_files_and_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home, elsewhere = tmp_path / "home", tmp_path / "somebody's.txt"
-    home.mkdir()
-    elsewhere.write_text("not for strangers")
-    monkeypatch.setenv("TMPDIR", str(home))  # it may use the system's folder of temporary files, where those of tests lie
-    monkeypatch.setenv("LAMINAR_CACHE", str(tmp_path / "cache"))
-    done = subprocess.run([sys.executable, "-c", CONFINED, str(home), str(elsewhere)], capture_output=True, check=True, cwd=home)
-    held, succeeded = json.loads(done.stdout)
-    assert set(succeeded) == {"own", "network", *({"others"} if "files" not in held else ()), *({"programs"} - set(held))}
+@pytest.mark.parametrize(
+    ("module", "confine", "libraries", "wanted"),
+    [
+        (
+            "worker_process",
+            "_give_up_the_rest(home, None)",
+            "import torch, laminar.grid.node.worker",
+            {"answers", "read opened", "read graphs", "read kernels"},
+        ),
+        (
+            "data_process",
+            "give_up_the_rest(home)",
+            "import PIL.Image",
+            {"opened", "read opened", "cache", "read kernels", "network"},
+        ),
+    ],
+)
+def test_each_process_keeps_what_it_needs_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, confine: str, libraries: str, wanted: set[str]
+) -> None:
+    """And gives up the rest before it has threads, which would keep it."""
+    home, elsewhere, cache = Home(tmp_path / "home"), tmp_path / "somebody's.txt", tmp_path / "cache"
+    (cache / "kernels").mkdir(parents=True)
+    for path in (home.root / "key", home.root / "files" / "graph", home.root / "opened" / "data", cache / "kernels" / "1", elsewhere):
+        path.write_text("not for strangers")
+    monkeypatch.setenv("LAMINAR_CACHE", str(cache))
+    script = CONFINED.format(module=module, confine=confine, libraries=libraries)
+    words = [sys.executable, "-c", script, str(home.root), str(elsewhere), str(cache)]
+    done = subprocess.run(words, capture_output=True, check=True, cwd=home.root, env=few_variables())
+    threads, held, succeeded = json.loads(done.stdout)
+    assert threads == 1
+    free = (OF_FILES if "files" not in held else set()) | ({"programs", "network"} - {*held})
+    assert set(succeeded) == wanted | free
 
 
 SIGNALS = """

@@ -67,11 +67,11 @@ def test_a_killed_task_goes_on_where_it_was(harm: str, tmp_path: Path) -> None:
     version = version_of(made)
     work = task(described, version, steps=STEPS, sample=3)
 
-    _, whole = node(tmp_path / "whole", described, version)
+    _, whole = node(tmp_path / "whole", described, version, samples=[3])
     expected = whole.do(work)
     wanted, answer = change_in(Home(tmp_path / "whole" / "home"), described)
 
-    home, worker = node(tmp_path / "killed", described, version)
+    home, worker = node(tmp_path / "killed", described, version, samples=[3, 4])
     with pytest.raises(Killed):
         worker.do(work, Steps(KILLED + 1))
     path = home.halfway_path(work.result)
@@ -95,7 +95,7 @@ def test_a_killed_task_goes_on_where_it_was(harm: str, tmp_path: Path) -> None:
 def test_a_disk_that_is_full_costs_the_checkpoint_and_not_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, described = job(tmp_path, Grid(local_steps=STEPS), SAMPLE)
     version = version_of(made)
-    home, worker = node(tmp_path, described, version)
+    home, worker = node(tmp_path, described, version, samples=[3])
 
     def full(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")

@@ -18,8 +18,9 @@ from laminar.data.open import open_data
 from laminar.data.spec import DataSpec
 from laminar.grid.describe import Described, describe, version_of
 from laminar.grid.node import memory_limit
+from laminar.grid.node.computers import Computers
 from laminar.grid.node.home import Home
-from laminar.grid.node.keeper import Computer, Keeper
+from laminar.grid.node.keeper import Keeper
 from laminar.grid.node.limits import Limits
 from laminar.grid.node.memory_limit import MemoryLimit, data_limit, is_shortage, job_object
 from laminar.grid.node.too_large import TooLarge
@@ -109,7 +110,7 @@ def test_a_task_that_needs_too_much_is_given_back_and_its_run_left_alone(tmp_pat
 def test_the_process_lives_on_and_stays_below_what_is_allowed(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     large, small = on_disk(home, "large", 100_000, tmp_path, 1), on_disk(home, "small", 10, tmp_path, 2)
-    computer = Computer(home.root, Limits(memory=ALLOWED))
+    computer = Computers(home, Limits(memory=ALLOWED))
     try:
         said: list[dict[str, Any]] = []
         most, pids = 0, set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,9 @@ from laminar.core.errors import LaminarError
 from laminar.data.open import open_data
 from laminar.data.spec import DataSpec, SampleSpec
 from laminar.grid.describe import Described, describe, load_version, rounds_for, version_of
+from laminar.grid.node.data_process import Opener
 from laminar.grid.node.home import Home
+from laminar.grid.node.sources import data_of
 from laminar.grid.node.worker import Worker
 from laminar.grid.trust.admission import Wanted, admit
 from laminar.grid.trust.robust import combine_buffers
@@ -64,13 +67,19 @@ def job(
     return made, describe(made, "run", spec, frozen or [])
 
 
-def node(tmp: Path, described: Described, version: bytes, *, allow_private: bool = False) -> tuple[Home, Worker]:
+def node(
+    tmp: Path, described: Described, version: bytes, *, allow_private: bool = False, samples: Iterable[int | None] = (None,)
+) -> tuple[Home, Worker]:
+    """With the data of tasks of these samples."""
     home = Home(tmp / "home")
     assert home.key
     for sha256, data in described.files.items():
         home.keep_file(sha256, data)
     home.keep_version("run", 0, version)
-    return home, Worker(home, allow_private=allow_private)
+    about = msgspec.json.decode(described.files[described.about_sha256], type=About)
+    for sample in samples:
+        Opener(home.root, None, allow_private=allow_private).open(data_of(about, sample))
+    return home, Worker(home)
 
 
 def task(described: Described, version: bytes, *, steps: int, result: int = 1, sample: int | None = None) -> Task:
@@ -145,7 +154,7 @@ def test_two_nodes_do_a_task_alike_and_another_seed_otherwise(tmp_path: Path) ->
     made, described = job(tmp_path, Grid(local_steps=4), spec)
     version, found = version_of(made), []
     for i, sample in enumerate((7, 7, 8)):
-        home, worker = node(tmp_path / str(i), described, version)
+        home, worker = node(tmp_path / str(i), described, version, samples=[sample])
         worker.do(task(described, version, steps=4, sample=sample))
         found.append(change_in(home, described)[0])
     assert (found[0] == found[1]).all() and not (found[0] == found[2]).all()

@@ -157,7 +157,7 @@ def test_an_imported_graph_is_tried_and_foreign_and_weights_for_own_code_are_not
 
     monkeypatch.setattr(ForeignModel, "ask", ask)
     imported = import_layer(store, path, name="zoo/head", root=built.root)
-    assert tried == ["eval", "train"]
+    assert tried == ["once", "train"]
     assert is_foreign(store, store.layer(imported))
 
 
@@ -322,7 +322,7 @@ def test_who_only_looks_at_a_layer_on_a_foreign_one_tries_that_first(built: Exam
     built.edit("laminar.toml", "lr = 0.01, seed = 0, threads = 1 }   # quick", f"lr = 0.01, seed = 0, threads = 1, {mesh} }}")
 
     def dies(self: ForeignModel, x: Tensor, form: str) -> Tensor | None:
-        raise self._broken("it died")
+        raise self.broken("it died")
 
     monkeypatch.setattr(ForeignModel, "ask", dies)
     project, store = open_project(built.root), built.store()

@@ -20,6 +20,7 @@ from laminar.data import file_lists
 from laminar.data.index import Picture
 from laminar.data.pictures import Pictures, PictureSource, Place
 from laminar.data.sources import source_of
+from laminar.data.sources.index import IndexSource
 from laminar.data.sources.protocol import Contents, Opening, Progress, Source, kind_in_key, silent
 from laminar.data.spec import DataSpec
 
@@ -43,6 +44,12 @@ def join(spec: DataSpec, root: Path) -> Source:
     parts = [source_of(msgspec.structs.replace(spec, source=name), root) for name in names]
     if len(parts) == 1:
         return parts[0]
+    if spec.mirrors and sum(isinstance(part, IndexSource) for part in parts) > 1:
+        raise LaminarError(
+            "L109",
+            "mirrors: all of them have the images of one index, but several indexes are joined here",
+            hint="remove mirrors; further places of an index stand behind a comma: index:URL,URL",
+        )
     return JoinedImages(names, parts) if all(isinstance(part, PictureSource) for part in parts) else Joined(names, parts)
 
 

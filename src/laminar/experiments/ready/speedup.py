@@ -69,6 +69,7 @@ def ready(ask: Ask) -> Ready:
             ),
         ),
         study=GRADIENTS,
+        repeats=4,  # what is held against a figure needs four
         stack=stacks.mlp(ask),
         own={"epochs": 3, "lr": 0.002},
         notes=("One rate for all batches: their losses are no question here, so they are not shown.",),

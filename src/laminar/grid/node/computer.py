@@ -1,4 +1,4 @@
-"""Computer: the process that computes (worker_process.py), as its keeper has it."""
+"""Computer: a process that works for the keeper (worker_process.py, or data_process.py), as the keeper has it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -15,7 +16,8 @@ import msgspec
 import psutil
 
 from laminar.core import interrupts
-from laminar.grid.node.limits import PRIVATE, PUBLIC, Limits
+from laminar.core.confine import few_variables
+from laminar.grid.node.limits import Limits
 from laminar.grid.node.memory_limit import CODE, held, too_much
 
 NEW_GROUP: Final = 0x200  # CREATE_NEW_PROCESS_GROUP of Windows
@@ -24,10 +26,22 @@ LAUNCHED: Final = os.name == "nt"  # python.exe of a venv starts another one, wh
 
 @final
 class Computer:
-    """The process that computes; started when there is work, and again when it has died. It can be stopped at any moment, and go on."""
+    """Started when there is work, and again when it has died. It can be stopped at any moment, and go on."""
 
-    def __init__(self, home: Path, limits: Limits, kernels: Path | None = None) -> None:
-        self._home, self._limits, self._kernels = home, limits, kernels
+    def __init__(
+        self,
+        home: Path,
+        limits: Limits,
+        words: Sequence[str] = (),
+        *,
+        module: str = "laminar.grid.node.worker_process",
+        variables: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`words` come last on its command line. Of our variables it gets few, those whose names begin as one of `variables`, and
+        `environment`."""
+        self._home, self._limits, self._words, self._module = home, limits, words, module
+        self._variables, self._environment = variables, environment or {}
         self._process: subprocess.Popen[bytes] | None = None
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._reader: threading.Thread | None = None
@@ -46,11 +60,10 @@ class Computer:
         cores = psutil.cpu_count() or 1
         threads = max(1, int(cores * self._limits.cpu))
         share = min(1.0, cores * self._limits.cpu / threads)
-        words = [sys.executable, "-m", "laminar.grid.node.worker_process", str(self._home), str(threads), str(share)]
-        words += [str(self._limits.memory or 0), PRIVATE if self._limits.private else PUBLIC]
-        words += [str(self._kernels)] if self._kernels is not None else []
+        words = [sys.executable, "-P", "-m", self._module]  # -P: a random.py of the folder we are in is no library
+        words += [str(self._home), str(threads), str(share), str(self._limits.memory or 0), *self._words]
         self._ended = None
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        environment = {**few_variables(self._variables), **self._environment, "OMP_NUM_THREADS": str(threads)}
         self._lines = queue.SimpleQueue()
         # in a session of its own: Ctrl-C is for the keeper
         apart: dict[str, Any] = {"start_new_session": True} if os.name == "posix" else {"creationflags": NEW_GROUP}

@@ -8,7 +8,7 @@ sent/<result>.json      tasks whose answers were brought, and may have to be put
 answers/<result>        the answers to both
 halfway/<result>        how far a task is that takes long (halfway.py)
 residuals/<run>         what compression has kept back; <run>.offered while it is handed in (tidy.py)
-data/                   caches of the data sets
+data/                   caches of the data sets; opened/<digest> data of tasks, ready to be mapped (data_files.py)
 limits.json             what its owner said about it when it joined (owner_words.py)
 habits.json             which share of the time it may work, and how fast it is (habits.py)
 paused                  is there while the owner wants no work to be done
@@ -36,7 +36,7 @@ from laminar.grid.wire.signing import Key
 VERSIONS: Final = 4  # of a run, that are kept to make others from
 OFFERED: Final = ".offered"
 TAG: Final = "result"  # in a residual: whose answer is not in it any more
-FOLDERS: Final = ("files", "versions", "tasks", "sent", "answers", "halfway", "residuals", "data")
+FOLDERS: Final = ("files", "versions", "tasks", "sent", "answers", "halfway", "residuals", "data", "opened")
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +98,8 @@ class Home:
     def file(self, sha256: str) -> bytes:
         data = (self.root / "files" / sha256).read_bytes()
         if digest.of_bytes(data) != sha256:
-            (self.root / "files" / sha256).unlink()
+            with contextlib.suppress(OSError):  # the process that computes may only read it
+                (self.root / "files" / sha256).unlink()
             raise LaminarError("L303", f"{sha256[:12]}… on this node's disk is damaged", hint="it is fetched again")
         return data
 
@@ -192,8 +193,14 @@ class Home:
                 path.unlink(missing_ok=True)
         return sorted(found, key=lambda task: task.result)
 
+    def opened_path(self, name: str) -> Path:
+        return self.root / "opened" / name
+
     def sweep(self) -> None:
-        """Answers that belong to no task: what was left of them when a process was killed."""
+        """When a node starts. Answers that belong to no task: what was left of them when a process was killed. And data that were opened:
+        after a power cut they may be no whole files, and of an index that is not pinned there may be a newer one."""
+        shutil.rmtree(self.root / "opened", ignore_errors=True)
+        (self.root / "opened").mkdir(exist_ok=True)
         known = {str(task.result) for task in [*self.tasks(), *self.sent()]}
         for name in ("answers", "halfway"):
             for path in (self.root / name).iterdir():

@@ -19,7 +19,7 @@ import msgspec
 from laminar.core.errors import LaminarError
 from laminar.grid.node import habits
 from laminar.grid.node.client import Backoff, Client, Refusal, Unreachable
-from laminar.grid.node.computer import Computer
+from laminar.grid.node.computers import Computers
 from laminar.grid.node.home import Home
 from laminar.grid.node.kernels import Kernels
 from laminar.grid.node.limits import SHORT, Limits, rests
@@ -63,7 +63,7 @@ class Keeper:
     ) -> None:
         self._home, self._client, self._limits, self._name, self._tell = home, client, limits, name, tell
         self._kernels = kernels or Kernels(None, tell)
-        self._computer = Computer(home.root, limits, self._kernels.folder)
+        self._computer = Computers(home, limits, self._kernels.folder)
         self._watcher = Watcher(home.root, only_idle=limits.only_idle)
         self._stop = stop or threading.Event()
         self._backoff = Backoff()
@@ -151,7 +151,7 @@ class Keeper:
             self._keep_habits()
         self._looked, self._look_again = now, now + LOOK
         self._unless_gone("somebody has deleted it")
-        own = [os.getpid(), *([self._computer.pid] if self._computer.pid else [])]
+        own = [os.getpid(), *self._computer.pids]
         why = rests(self._limits, self._watcher.look(own))
         if not why and self._limits.memory is not None and self._computer.memory() > self._limits.memory:
             self._computer.end(too_much(self._limits.memory), CODE)
@@ -289,7 +289,7 @@ class Keeper:
         return self._wait(max(SHORTEST_LIMIT, LEASES * task.lease))
 
     def _wait(self, most: float = math.inf) -> dict[str, Any] | None:
-        """For what the computing process says; the owner comes first meanwhile. It is ended when it has computed for `most` seconds."""
+        """For what the other processes say; the owner comes first meanwhile. They are ended when they have worked for `most` seconds."""
         end, rested = time.monotonic() + most, self._rested
         while not self._stop.is_set():
             said = self._computer.answer(LOOK)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from laminar.core.errors import LaminarError
 from laminar.data.sources.index import addresses_of
 from laminar.data.spec import DataSpec
+from laminar.grid.wire.messages import About
 
 BY_NAME: Final = ("cifar10", "digits", "fashion-mnist", "flowers", "glyphs", "mnist")
 ON_MIRRORS: Final = ("index",)
@@ -32,7 +35,15 @@ def _check(source: str, spec: DataSpec) -> None:
     if kind not in ON_MIRRORS:
         what = "runs code of the project" if kind == "python" else "is a file of this machine"
         raise LaminarError("L504", f"data source '{source}' {what}: nodes have no part in it", hint=hint)
-    places = [*addresses_of(rest.partition("#")[0]), *spec.mirrors]
+    places = [*addresses_of(rest.partition("#")[0]), *spec.mirrors] or [rest]
     odd = next((place for place in places if not place.startswith(SCHEMES)), None)
     if odd is not None:
         raise LaminarError("L504", f"'{odd}' is a place on this machine, and nodes fetch from {', '.join(SCHEMES)} only", hint=hint)
+
+
+def data_of(about: About, sample: int | None) -> DataSpec:
+    """The data of a task: the run's, with the seed of the task's sample."""
+    spec = msgspec.convert(about.data, DataSpec, str_keys=True)
+    if sample is None or spec.sample is None:
+        return spec
+    return msgspec.structs.replace(spec, sample=msgspec.structs.replace(spec.sample, seed=sample))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Final, final
 
@@ -25,6 +26,7 @@ class Supplies:
         self._abouts: dict[str, About] = {}  # whose files are on the disk
         self._versions: dict[str, tuple[int, str]] = {}  # of runs, the last one that was looked at: number, sha256
         self._asked: set[str] = set()  # runs whose residual was asked for
+        self._doubted = False  # is each file on the disk what its name says?
 
     def newest(self) -> dict[str, int]:
         """Versions on the disk, of the runs that this node works for."""
@@ -65,14 +67,19 @@ class Supplies:
             home.keep_file(sha256, self._client.file(sha256))
         about = msgspec.json.decode(home.file(sha256), type=About)
         for one in about.files:
+            if self._doubted and home.has_file(one):
+                with contextlib.suppress(LaminarError):
+                    home.file(one)  # deletes what is damaged
             if not home.has_file(one):
                 home.keep_file(one, self._client.file(one))
+        self._doubted = False
         return about
 
     def forget(self) -> None:
         """Something on the disk is not what it was taken for: all of it is looked at again."""
         self._abouts.clear()
         self._versions.clear()
+        self._doubted = True
 
     def let_go(self) -> None:
         """Runs are gone from the disk (tidy.py): what was handed in is asked for again if there is a task after all."""

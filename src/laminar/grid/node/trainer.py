@@ -18,8 +18,8 @@ from torch import Tensor
 from laminar.core.errors import LaminarError
 from laminar.data.batches import Batches
 from laminar.data.dataset import Dataset
-from laminar.data.spec import DataSpec
 from laminar.grid.node.halfway import STREAM, Found, Halfway
+from laminar.grid.node.sources import data_of
 from laminar.grid.wire.messages import About, Task
 from laminar.model.freeze import freeze
 from laminar.model.graph import load_forms
@@ -47,14 +47,6 @@ class Done:
 
 def recipe_of(about: About) -> Recipe:
     return msgspec.convert(about.recipe, Recipe, str_keys=True)
-
-
-def data_of(about: About, sample: int | None) -> DataSpec:
-    """The data of a task: the run's, with the seed of the task's sample."""
-    spec = msgspec.convert(about.data, DataSpec, str_keys=True)
-    if sample is None or spec.sample is None:
-        return spec
-    return msgspec.structs.replace(spec, sample=msgspec.structs.replace(spec.sample, seed=sample))
 
 
 @final

@@ -26,14 +26,12 @@ from torch import Tensor
 from laminar.core import atomic
 from laminar.core.errors import LaminarError
 from laminar.data.dataset import Dataset
-from laminar.data.fetch_clock import clocked
-from laminar.data.mirrors.readers.reach import only_public
-from laminar.data.open import open_data
 from laminar.grid.compressor import compressor_of
+from laminar.grid.node import data_files
 from laminar.grid.node.halfway import Halfway
 from laminar.grid.node.home import TAG, Home
-from laminar.grid.node.sources import check_source
-from laminar.grid.node.trainer import Trainer, data_of
+from laminar.grid.node.sources import data_of
+from laminar.grid.node.trainer import Trainer
 from laminar.grid.wire import answer as answers
 from laminar.grid.wire.messages import About, Task
 from laminar.grid.wire.sketch import SPARSE, Sketcher
@@ -47,9 +45,9 @@ SETTLED: Final = "settled"  # answers that are in it again
 
 @final
 class Worker:
-    def __init__(self, home: Home, kernels: Path | None = None, *, allow_private: bool = False) -> None:
-        """`kernels`: the folder with those that its owner lets servers use. `allow_private`: also mirrors in the owner's own network."""
-        self._home, self._kernels, self._allow_private = home, kernels, allow_private
+    def __init__(self, home: Home, kernels: Path | None = None) -> None:
+        """`kernels`: the folder with those that its owner lets servers use."""
+        self._home, self._kernels = home, kernels
         self._trainers: dict[str, Trainer] = {}
         self._sketchers: dict[str, Sketcher] = {}
         self._data: OrderedDict[tuple[str, int | None], Dataset] = OrderedDict()
@@ -59,8 +57,7 @@ class Worker:
     def do(self, task: Task, pause: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """The answer is on the disk when this returns; figures for the keeper."""
         trainer = self._trainer(task.about)
-        with clocked() as fetching:
-            data = self._opened(task, trainer.about)
+        data = self._opened(task, trainer.about)
         version = self._home.version_path(task.run, task.version.number).read_bytes()
         halfway = Halfway(self._home.halfway_path(task.result), task)
         done = trainer.do(task, version, data, pause, halfway)
@@ -85,8 +82,7 @@ class Worker:
             self._tags[task.run] = task.result
             self._keep_residual(task.run, compressor)
         halfway.forget()
-        figures = {"samples": done.samples, "seconds": done.seconds, "loss": done.loss, "fetching": fetching.seconds}
-        return {"result": task.result, **figures}
+        return {"result": task.result, "samples": done.samples, "seconds": done.seconds, "loss": done.loss}
 
     def put_back(self, run: str, about: str, results: list[int]) -> None:
         """Answers that were not used: what they took out of the residual goes back into it."""
@@ -135,14 +131,12 @@ class Worker:
         return self._trainers[about]
 
     def _opened(self, task: Task, about: About) -> Dataset:
+        """What was opened for it is on the disk (computers.py)."""
         key = (task.about, task.sample)
         if key not in self._data:
-            spec = data_of(about, task.sample)
-            check_source(spec)
             while len(self._data) >= DATA_SETS:
                 self._data.popitem(last=False)
-            with only_public(not self._allow_private):
-                self._data[key] = open_data(spec, self._home.root / "data", cache=self._home.root / "data")
+            self._data[key] = data_files.read(self._home.opened_path(data_files.name_of(data_of(about, task.sample))))
         self._data.move_to_end(key)
         return self._data[key]
 

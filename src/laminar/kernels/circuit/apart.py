@@ -1,7 +1,8 @@
 """Verdicts on pairs of functions: independent (proved), dependent (with a witness), or told by the values of a run.
 
 Two accesses of one instance meet if all their indices are equal. Indices are forms (analyse/form.py): a difference that is a number other
-than 0 proves them apart, one of 0 is a witness; one that is made of the kernel's values is computed for each run.
+than 0 proves them apart, one of 0 is a witness; one that is made of the kernel's values is computed for each run. Where loops count, ranges
+that do not meet prove it, too; or each run compares the boxes of its tasks (footprints.py).
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ from laminar.kernels.analyse.facts import Facts
 from laminar.kernels.analyse.form import Form
 from laminar.kernels.analyse.granted import Granted
 from laminar.kernels.analyse.verdicts import verdicts
-from laminar.kernels.circuit.build import Circuit, Cycle, Fork, Step
+from laminar.kernels.circuit.build import Circuit, Cycle, Fork, Series, Step
+from laminar.kernels.circuit.footprints import Footprints
 from laminar.kernels.circuit.function import Function
-from laminar.kernels.language.tree import Atomic, Load, Object, Store
+from laminar.kernels.language.tree import Atomic, Declare, Load, Object, Store, Variable, statements
 
 Access = Load | Store | Atomic
 
 
 @dataclass(frozen=True)
 class Pair:
-    """`differences`: of a verdict by values: of each two accesses those of their indices; apart if in each one is not 0."""
+    """`differences`: of a verdict by values: of each two accesses those of their indices; apart if in each one is not 0; without them tasks
+    are compared by their boxes. `certain`: they are sure to meet if both run."""
 
     first: Function
     second: Function
@@ -33,6 +36,7 @@ class Pair:
     why: str
     lines: tuple[int, int] | None = None
     differences: tuple[tuple[Form, ...], ...] = ()
+    certain: bool = False
 
     @property
     def text(self) -> str:
@@ -59,6 +63,12 @@ class Pairs:
         self._granted = Granted.of(circuit.kernel, said=any(one.said for one in races))
         self.guards = _guards(circuit.steps, frozenset())
         self._known: dict[tuple[int, int, Object], Pair] = {}
+        self._footprints: dict[int, Footprints] = {}
+
+    def footprints(self, function: Function) -> Footprints:
+        if function.number not in self._footprints:
+            self._footprints[function.number] = Footprints.of(function)
+        return self._footprints[function.number]
 
     def may_be_chunked(self, values: Mapping[str, float], count: int) -> bool:
         """Whether instances of a run with these values leave each other alone: what proofs take for granted holds."""
@@ -107,7 +117,7 @@ class Pairs:
 
         def decide(first: Function, second: Function, array: Object) -> bool:
             pair = self.of(first, second, array)
-            if pair.verdict == "run-time":
+            if pair.verdict == "run-time" and pair.differences:
                 return all(any(_other(_value(one, known)) for one in each) for each in pair.differences)
             return pair.verdict == "independent"
 
@@ -115,8 +125,19 @@ class Pairs:
 
     def _decided(self, first: Function, second: Function, array: Object) -> Pair:
         name = array.name
-        if first is second:
-            return Pair(first, second, "dependent", name, f"rounds of a loop use `{name}`")
+        found = (
+            Pair(first, second, "dependent", name, f"rounds of a loop use `{name}`")
+            if first is second
+            else self._by_index(first, second, array)
+        )
+        boxes = self.footprints(first).known(array) and self.footprints(second).known(array)
+        if found.verdict == "dependent" and not found.certain and boxes:
+            why = f"values tell whether they use the same elements of `{name}`"
+            return Pair(first, second, "run-time", name, why, found.lines)
+        return found
+
+    def _by_index(self, first: Function, second: Function, array: Object) -> Pair:
+        name = array.name
         unsure: list[tuple[Form, ...]] = []
         for one, other in self._meetings(first, second, array):
             lines = (one.at.line, other.at.line)
@@ -125,7 +146,10 @@ class Pairs:
             if any(each.known is not None and _other(each.known) for each in differences):
                 continue
             if len(differences) == len(forms) and all(each.known == 0 for each in differences):
-                return Pair(first, second, "dependent", name, f"lines {lines[0]} and {lines[1]} use the same element of `{name}`", lines)
+                why = f"lines {lines[0]} and {lines[1]} use the same element of `{name}`"
+                return Pair(first, second, "dependent", name, why, lines, certain=True)
+            if self._ranges_apart(one, other):
+                continue
             by_values = tuple(each for each in differences if all(symbol.kind in ("count", "value") for symbol in each.symbols))
             if not any(each.known is None for each in by_values):
                 why = f"lines {lines[0]} and {lines[1]} may use the same element of `{name}`"
@@ -134,6 +158,43 @@ class Pairs:
         if unsure:
             return Pair(first, second, "run-time", name, f"values tell whether they use the same element of `{name}`", None, tuple(unsure))
         return Pair(first, second, "independent", name, f"they use other elements of `{name}`")
+
+    def _ranges_apart(self, one: Access, other: Access) -> bool:
+        """Are all indices of one below those of the other, in some dimension? Not where a loop is around both: they may be in other rounds
+        of it, and its numbers have another value in each."""
+        for first, second in product(self.facts.accesses(one), self.facts.accesses(other)):
+            if _loops(*first.index, *first.known) & _loops(*second.index, *second.known):
+                return False
+            known = (*first.known, *second.known)
+            differences = [left - right for left, right in zip(first.index, second.index, strict=True)]
+            if not any(self.facts.holds(each - 1, known) or self.facts.holds(-each - 1, known) for each in differences):
+                return False
+        return True
+
+    def rounds(self, series: Series) -> Pair:
+        """Of the rounds of a loop that counts with each other."""
+        whole, counter = series.whole, series.counted.counter
+        own = {one.what for one in statements((series.loop,)) if isinstance(one, Declare)}
+        for array in sorted(whole.reads | whole.writes, key=lambda one: one.at):
+            if array in own or all(self._by_round(*two, counter) for two in self._meetings(whole, whole, array)):
+                continue
+            name = array.name
+            if self.footprints(whole).known(array):
+                return Pair(whole, whole, "run-time", name, f"values tell whether rounds use the same elements of `{name}`")
+            return Pair(whole, whole, "dependent", name, f"rounds may use the same elements of `{name}`")
+        return Pair(whole, whole, "independent", "", "each round has its own elements")
+
+    def _by_round(self, one: Access, other: Access, counter: Variable) -> bool:
+        """Do they use other elements in each round? So they do where both indices are the counter and what no round changes, the same."""
+        for left, right in zip(one.index, other.index, strict=True):
+            form = self.facts.form(left)
+            if form is None or form != self.facts.form(right):
+                continue
+            told = [symbol for symbol in form.symbols if symbol.kind == "counter" and symbol.variable is counter]
+            parts = form.split(told[0]) if len(told) == 1 else None
+            if parts is not None and parts[0].known in (1, -1) and told[0].loops[-1] not in _loops(parts[1]):
+                return True
+        return False
 
     def _meetings(self, first: Function, second: Function, array: Object) -> Iterator[tuple[Access, Access]]:
         for one, other in product(_accesses(first, array), _accesses(second, array)):
@@ -153,6 +214,8 @@ def _guards(steps: Sequence[Step], above: frozenset[int]) -> dict[int, frozenset
                 found |= {condition.number: above, **_guards(then, inner), **_guards(other, inner)}
             case Cycle(condition, body):
                 found |= {condition.number: above, **_guards(body, above | {condition.number})}
+            case Series(whole=whole, body=body):
+                found |= _guards(body, above) if body else {whole.number: above}
     return found
 
 
@@ -173,6 +236,11 @@ def _accesses(function: Function, array: Object) -> list[Access]:
 def _steady(*forms: Form) -> bool:
     """Have they one value in all rounds of the loops around? Else a difference is one of the same round only."""
     return not any(symbol.loops for form in forms for symbol in form.symbols)
+
+
+def _loops(*forms: Form) -> set[int]:
+    """In which their symbols were made."""
+    return {loop for form in forms for symbol in form.symbols for loop in symbol.loops}
 
 
 def _other(difference: int) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from laminar.kernels.circuit.apart import Pairs
-from laminar.kernels.circuit.build import Circuit, Cycle, Fork, Step
+from laminar.kernels.circuit.build import Circuit, Cycle, Fork, Series, Step
 from laminar.kernels.circuit.function import Function
 from laminar.kernels.circuit.issue import functions
 from laminar.kernels.language.tree import Object, Variable
@@ -51,6 +51,8 @@ class _Edges:
                     self.steps(one.other, one.condition)
                 case Cycle():
                     self.cycle(one, guard)
+                case Series():
+                    self.series(one, guard)
 
     def function(self, one: Function, guard: Function | None) -> None:
         if guard is not None:
@@ -81,3 +83,15 @@ class _Edges:
                     self.made.append(Edge(giver.number, one.number, "value", variable.name, next_round=True))
         if cycle.test_last:
             self.made.append(Edge(cycle.condition.number, next(functions(cycle.body)).number, "guard", "test", next_round=True))
+
+    def series(self, series: Series, guard: Function | None) -> None:
+        if not series.body:
+            self.function(series.whole, guard)
+            return
+        self.steps(series.body, guard)
+        every = list(functions(series.body))
+        for later, earlier in ((one, other) for one in every for other in every if other.number <= one.number):
+            common = (earlier.writes & (later.reads | later.writes)) | (later.writes & earlier.reads)
+            for array in sorted(common, key=lambda array: array.at):
+                if self.pairs.of(later, earlier, array).verdict != "independent":
+                    self.made.append(Edge(later.number, earlier.number, "array", array.name, next_round=True))

@@ -12,7 +12,7 @@ from laminar.kernels.circuit.function import Function
 from laminar.kernels.language.tree import Object, Variable
 
 _WIDE, _HIGH, _ACROSS, _DOWN = 220, 64, 40, 56
-_COLOURS: Final = {"piece": "#dbe9f6", "condition": "#fdebc8"}
+_COLOURS: Final = {"piece": "#dbe9f6", "condition": "#fdebc8", "loop": "#dcefdc"}
 _LINES: Final = {"value": "#33608c", "guard": "#b06a00", "array": "#8c3352", "barrier": "#444444"}
 
 

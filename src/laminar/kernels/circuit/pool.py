@@ -51,14 +51,21 @@ class Run:
 
     def _take(self) -> Task | None:
         with self.changed:
-            while True:
-                if self.failed is not None or not self.schedule.open:
-                    self.changed.notify_all()
-                    return None
-                task = self.schedule.take()
+            while self.failed is None:
+                try:
+                    task = self.schedule.take()
+                except BaseException as error:
+                    self.failed = self.failed or error
+                    break
                 if task is not None:
+                    if self.schedule.queue:  # of what was made meanwhile
+                        self.changed.notify_all()
                     return task
+                if self.schedule.over:
+                    break
                 self.changed.wait()
+            self.changed.notify_all()
+            return None
 
     def _undone(self, task: Task) -> None:
         with self.changed:

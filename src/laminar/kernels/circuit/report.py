@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from laminar.kernels.circuit.apart import Pair, Pairs
-from laminar.kernels.circuit.build import Circuit, Cycle, build
+from laminar.kernels.circuit.build import Circuit, Cycle, Series, Step, build
 from laminar.kernels.circuit.cost import cost
 from laminar.kernels.circuit.edges import Edge, edges
 from laminar.kernels.circuit.function import Function
+from laminar.kernels.circuit.issue import functions
 from laminar.kernels.circuit.phases import END, phases
 from laminar.kernels.circuit.picture import cost_text, names, picture
 from laminar.kernels.circuit.uses import uses
@@ -18,13 +19,29 @@ from laminar.kernels.language.tree import Barrier, Kernel, statements
 
 
 @dataclass(frozen=True)
+class Turns:
+    """The rounds of a loop that counts: whether they leave each other alone. `functions`: numbers; `round`: nanoseconds of one."""
+
+    line: int
+    functions: tuple[int, ...]
+    verdict: str
+    why: str
+    round: float
+
+    def to_json(self) -> dict[str, object]:
+        return {"line": self.line, "functions": list(self.functions), "verdict": self.verdict, "why": self.why}
+
+
+@dataclass(frozen=True)
 class Report:
-    """`span`: nanoseconds of one instance on the longest way through the circuit; `work`: of all functions (Cilkview's words)."""
+    """`span`: nanoseconds of one instance on the longest way through the circuit; `work`: of all functions (Cilkview's words). `rounds`: of
+    loops that count."""
 
     circuit: Circuit
     edges: list[Edge]
     pairs: list[Pair]
     instances_apart: bool
+    rounds: list[Turns] = field(default_factory=list)
 
     @property
     def work(self) -> float:
@@ -33,9 +50,10 @@ class Report:
     @property
     def span(self) -> float:
         ends: dict[int, float] = {}
+        alone = {one.functions: one.round for one in self.rounds if one.verdict == "independent"}
         for one in self.circuit.functions:
             before = [ends[edge.source] for edge in self.edges if edge.target == one.number and edge.source in ends and not edge.next_round]
-            ends[one.number] = one.cost + max(before, default=0.0)
+            ends[one.number] = alone.get((one.number,), one.cost) + max(before, default=0.0)
         return max(ends.values(), default=0.0)
 
     def to_json(self) -> dict[str, object]:
@@ -43,6 +61,7 @@ class Report:
             "functions": [_function(one) for one in self.circuit.functions],
             "edges": [one.to_json() for one in self.edges],
             "pairs": [one.to_json() for one in self.pairs],
+            "rounds": [one.to_json() for one in self.rounds],
             "instances": "independent" if self.instances_apart else "in order",
             "work_nanoseconds": self.work,
             "span_nanoseconds": self.span,
@@ -70,6 +89,8 @@ class Report:
         for edge in self.edges:
             then = ", for the next round" if edge.next_round else ""
             yield f"  {edge.source:>3} → {edge.target:<3} {edge.kind} {edge.what}{then}"
+        for turns in self.rounds:
+            yield f"  loop in line {turns.line}: rounds {turns.verdict}, {turns.why}"
         for pair in self.pairs:
             yield f"  {pair.first.number:>3}, {pair.second.number:<3} {pair.verdict}: {pair.why}"
 
@@ -80,7 +101,16 @@ def report(kernel: Kernel, long: float | None = None, file: str = "kernel.c") ->
         return _of_phases(kernel, file)
     circuit = build(kernel) if long is None else build(kernel, long)
     pairs = Pairs(circuit)
-    return Report(circuit, edges(circuit, pairs), pairs.all(), pairs.instances_apart)
+    return Report(circuit, edges(circuit, pairs), pairs.all(), pairs.instances_apart, list(_rounds(circuit.steps, pairs)))
+
+
+def _rounds(steps: Sequence[Step], pairs: Pairs) -> Iterator[Turns]:
+    for one in steps:
+        if isinstance(one, Series):
+            found = pairs.rounds(one)
+            numbers = tuple(each.number for each in functions((one,)))
+            yield Turns(one.loop.at.line, numbers, found.verdict, found.why, cost((*one.computed, *one.loop.body, *one.loop.update)))
+            yield from _rounds(one.body, pairs)
 
 
 def _of_phases(kernel: Kernel, file: str) -> Report:
@@ -92,7 +122,8 @@ def _of_phases(kernel: Kernel, file: str) -> Report:
         reads, writes = frozenset(found.read), frozenset(found.written)
         at = plan.barriers[number - 1] if number else kernel.instance.at
         span = (min(lines), max(lines))
-        made.append(Function(number, f"phase {number}", "piece", at, one, {}, {}, reads, writes, found, False, cost(one.body), span))
+        takes = cost(one.body)
+        made.append(Function(number, f"phase {number}", "piece", at, one, {}, {}, reads, writes, found, False, takes, span, {}, one.body))
     following = [
         Edge(number, then, "barrier", "barrier", then <= number) for number, after in plan.after.items() for then in sorted(after - {END})
     ]

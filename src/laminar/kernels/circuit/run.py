@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from laminar.kernels.arguments import DTYPES
 from laminar.kernels.circuit.apart import Pairs
 from laminar.kernels.circuit.build import Circuit
+from laminar.kernels.circuit.estimate import Estimates
 from laminar.kernels.circuit.function import GUARD, TEST, changed_values
 from laminar.kernels.circuit.guess import Account, Odds
-from laminar.kernels.circuit.issue import Issue
+from laminar.kernels.circuit.issue import GRAIN, Issue
 from laminar.kernels.circuit.pool import pool
 from laminar.kernels.circuit.schedule import Chunk, Schedule, Task
-from laminar.kernels.language.tree import Constant, Kernel, Object
+from laminar.kernels.language.tree import Constant, Kernel, Object, Variable
 
-GRAIN: Final = 300e-6  # seconds: a task given out by Python costs some tens of microseconds
-AHEAD: Final = 2  # rounds of a loop per thread that are issued before their condition is known
-MOST_ROUNDS: Final = 1_000_000
+SHORTEST: Final = 300e-6  # seconds of instances that are a task
+WINDOW: Final = 32  # tasks for each thread that are open at once
 
 Call: TypeAlias = Callable[[Kernel, Chunk, int, Sequence[NDArray[np.generic]], Mapping[str, float]], None]
 
@@ -62,7 +62,8 @@ class Executor:
                 given.append(results[name])
             else:
                 given.append(self.arrays[name])
-        self.call(function.kernel, task.chunk, self.count, given, self.values)
+        values = {**self.values, **task.values} if task.values else self.values
+        self.call(function.kernel, task.chunk, self.count, given, values)
         return results
 
 
@@ -77,28 +78,44 @@ def run_circuit(
     guess: bool = True,
     odds: Odds | None = None,
     pairs: Pairs | None = None,
+    grain: float = GRAIN,
 ) -> Account:
-    """Changes the arrays. `odds`: what earlier runs of this circuit told; the account of this one is added to theirs."""
+    """Changes the arrays. `odds`: what earlier runs of this circuit told. `grain`: seconds that a task should take."""
     odds, pairs = odds or Odds(), pairs or Pairs(circuit)
-    schedule = Schedule(odds, guess=guess and threads > 1)
-    start = {one: np.full(count, values[name], DTYPES[one.type]) for one, name in changed_values(circuit.kernel).items()}
     given = {**arrays, **{name: _added(circuit, name, count) for name in circuit.added}}
-    for chunk in chunks(circuit, count, threads, odds, apart=pairs.may_be_chunked(values, count)):
-        Issue(circuit, schedule, chunk, count, pairs.apart(values, count), AHEAD * threads, MOST_ROUNDS).whole(start)
+    apart = pairs.may_be_chunked(values, count)
+    if count > 1 and not apart:  # instances that may meet run in order
+        call(circuit.kernel, (0, count), count, [given[one.name] for one in circuit.kernel.arrays], values)
+        return Account()
+    known = known_values(circuit.kernel, values, count)
+    estimates = odds.estimate(known)
+    start = {one: np.full(count, values[name], DTYPES[one.type]) for one, name in changed_values(circuit.kernel).items()}
+    schedule = Schedule(odds, guess=guess and threads > 1, window=WINDOW * threads)
+    decide = pairs.apart(values, count)
+
+    def tasks() -> Iterator[None]:
+        for chunk in chunks(circuit, count, threads, odds, estimates):
+            yield from Issue(circuit, schedule, chunk, count, known, decide, pairs, estimates, threads, grain).whole(start)
+
+    schedule.source = tasks()
     pool().run(schedule, Executor(call, given, values, count), threads)
+    odds.ended()
     schedule.account.runs = 1
-    odds.account.add(schedule.account)
     return schedule.account
 
 
-def chunks(circuit: Circuit, count: int, threads: int, odds: Odds, *, apart: bool) -> list[Chunk]:
-    """Instances that go together: as many as make a task long enough, and no more than leave each thread some. All at once, in order, if
-    it is not proved that instances leave each other alone."""
-    if not apart or count <= 1 or threads <= 1:
+def known_values(kernel: Kernel, values: Mapping[str, float], count: int) -> dict[Variable, float]:
+    known: dict[Variable, float] = {one.of: values[one.name] for one in kernel.values if isinstance(one.of, Variable)}
+    return {**known, kernel.count: count}
+
+
+def chunks(circuit: Circuit, count: int, threads: int, odds: Odds, estimates: Estimates) -> list[Chunk]:
+    """Instances that go together: as many as make a task long enough, and no more than leave each thread some."""
+    if count <= 1 or threads <= 1:
         return [(0, count)] if count else []
-    longest = max((odds.takes(one, 1) for one in circuit.functions), default=0.0)
-    size = max(1, min(-(-count // (4 * threads)), count)) if longest * count > GRAIN else count
-    size = max(size, int(GRAIN / max(longest, 1e-9)))
+    longest = max((odds.takes(one, estimates.of(one, {})) for one in circuit.functions), default=0.0)
+    size = max(1, min(-(-count // (4 * threads)), count)) if longest * count > SHORTEST else count
+    size = max(size, int(SHORTEST / max(longest, 1e-9)))
     return [(begin, min(count, begin + size)) for begin in range(0, count, size)]
 
 

@@ -7,12 +7,14 @@ instance is ignored: what it gives is what it got.
 Control speculation: a task that waits for its guard alone, and changes nothing but slots of its own, may be begun on a guess, for all
 instances. When the guard is known the results are taken for those instances whose guard is set, or thrown away. No conflict can come of it,
 because nobody else sees them before (Rundberg & Stenström 2001 pay for just that).
+
+Tasks are made as the program goes on, in its order, and no more of them than `window` are open at once.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -69,7 +71,8 @@ class Guard(Slot):
 
 @dataclass(eq=False)
 class Task:
-    """`takes` and `gives`: slots by names of the function's arrays. `on_guess`: it was begun before its guard was known."""
+    """`takes` and `gives`: slots by names of the function's arrays. `values`: of the function's own values, by name. `counted`: seconds, by
+    its operators. `on_guess`: it was begun before its guard was known."""
 
     function: Function
     chunk: Chunk
@@ -77,6 +80,8 @@ class Task:
     gives: dict[str, Slot]
     guard: Guard | None
     done: Slot
+    values: Mapping[str, int] = field(default_factory=dict)
+    counted: float = 0.0
     missing: int = 0
     state: Literal["waits", "queued", "runs", "guessed", "over"] = "waits"
     on_guess: bool = False
@@ -93,7 +98,9 @@ class Task:
 class Schedule:
     """Not safe by itself: whoever has threads locks around each call."""
 
-    def __init__(self, odds: Odds, guess: bool = True) -> None:
+    def __init__(self, odds: Odds, guess: bool = True, source: Iterator[None] | None = None, window: int = 64) -> None:
+        """`source`: makes a task, or several, each time it is asked."""
+        self.source, self.window = source, window
         self.queue: deque[Task] = deque()
         self.guessable: list[Task] = []
         self.open = 0  # tasks that are not over
@@ -111,15 +118,28 @@ class Schedule:
         if task.guard is not None and not task.guard.ready:
             task.guard.when_ready(lambda: self._guard_known(task))
 
+    @property
+    def over(self) -> bool:
+        """Is all done that there will be?"""
+        return not self.open and self.source is None
+
+    def _go_on(self) -> None:
+        while self.source is not None and self.open < self.window:
+            try:
+                next(self.source)
+            except StopIteration:
+                self.source = None
+
     def take(self) -> Task | None:
         """The next one to execute; on a guess, if nothing else is ready and it seems worth it."""
+        self._go_on()
         if self.queue:
             task = self.queue.popleft()
             task.state = "runs"
             return task
         if not self.may_guess:
             return None
-        worth = [one for one in self.guessable if self.odds.worth(one.function, one.chunk[1] - one.chunk[0])]
+        worth = [one for one in self.guessable if self.odds.worth(one.function, one.counted)]
         if not worth:
             return None
         task = max(worth, key=lambda one: self.odds.chance(one.function))
@@ -131,7 +151,7 @@ class Schedule:
     def done(self, task: Task, results: dict[str, NDArray[np.generic]], seconds: float) -> None:
         """It was executed: its results are there for others; those of a guess when its guard is known."""
         task.results, task.seconds = results, seconds
-        self.odds.took(task.function, seconds, task.chunk[1] - task.chunk[0])
+        self.odds.took(task.function, seconds, task.counted)
         if task.state == "over":  # a guess that turned out wrong while it was computed
             self._wasted(task)
             return

@@ -3,6 +3,7 @@
 Read in this order:
 
     native.py                        the way in: `compiled`, `Native.run`; with cache.py (code on the disk)
+    variants.py                      code for one instance, and for several
     together.py, pool.py, board.py   a call on several threads; the threads; the native code that they share work by
     bench.py                         how fast it is
     build.py                         a kernel to LLVM's text: fast code, code that checks everything, and which of them a run needs

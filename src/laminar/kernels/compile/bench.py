@@ -94,9 +94,11 @@ def benched(
     def way(which: Runs, many: int) -> Callable[[], None]:
         return lambda: which.run(arrays, numbers, count, many)
 
-    ways = {"one instance after another": way(scalar, 1), "lanes": way(native, 1)}
-    if threads > 1:
-        ways[f"lanes, {threads} threads"] = way(native, threads)
+    ways = {"one instance after another": way(scalar, 1)}
+    if count > 1:  # one instance is never run as lanes
+        ways["lanes"] = way(native, 1)
+        if threads > 1:
+            ways[f"lanes, {threads} threads"] = way(native, threads)
     times = in_turns({**ways, **others(arrays)}, rounds)
     slowest = statistics.median(times["one instance after another"])
     return {

@@ -105,9 +105,11 @@ class Native:
         self._fit(arrays, values, count)
         self.bound(arrays, values, count, threads)()
 
-    def run_part(self, begin: int, end: int, count: int, arrays: Sequence[Array], values: Sequence[Scalar]) -> None:
-        """Only the instances from begin to before end, of so many."""
-        self._fit(arrays, values, count)
+    def run_part(
+        self, begin: int, end: int, count: int, arrays: Sequence[Array], values: Sequence[Scalar], sizes: int | None = None
+    ) -> None:
+        """Only the instances from begin to before end, of so many. `sizes`: no array's size is made of values behind the first so many."""
+        self._fit(arrays, values, count, sizes)
         if not 0 <= begin <= end <= count:
             raise LaminarError("L702", f"{self._file}: instances {begin} to {end} of {count}", hint="a part of what there is")
         pointers, slots = self._given(arrays, values)
@@ -115,9 +117,9 @@ class Native:
         if begin < end and self._call(begin, end, count, pointers, slots, ctypes.addressof(status)):
             self.fail(status)
 
-    def _fit(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int) -> None:
+    def _fit(self, arrays: Sequence[Array], values: Sequence[Scalar], count: int, sizes: int | None = None) -> None:
         """Once for all calls that look the same."""
-        seen = (count, *values, *((one.shape, one.dtype.char, one.flags.c_contiguous) for one in arrays))
+        seen = (count, *values[:sizes], *((one.shape, one.dtype.char, one.flags.c_contiguous) for one in arrays))
         if seen not in self._fits:
             self._check(arrays, values, count)
             if len(self._fits) >= REMEMBERED:

@@ -6,6 +6,7 @@ Read in this order:
     report.py                       what comes out: counts by memory, object and line; findings; as text and JSON
     findings.py                     what went wrong, merged by place
     translate.py                    a kernel to a Python function; with writer.py (its lines), statements.py, expressions.py, accesses.py
+    trace.py                        who wrote what each read got
     held.py                         what is proved, held against a run
     arithmetic.py                   values of 32 and 64 bits, and the functions of mathematics
     strides.py                      how far neighbours' accesses are apart

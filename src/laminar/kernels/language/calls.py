@@ -8,12 +8,15 @@ from typing import cast as as_type
 
 from pycparser import c_ast
 
+from laminar.kernels.language.addresses import assigned_names, new_pointer
 from laminar.kernels.language.declarations import array_shape, check_plain, is_fixed
-from laminar.kernels.language.expressions import element, value_of
+from laminar.kernels.language.expressions import element, spotted, value_of
 from laminar.kernels.language.fold import folded
 from laminar.kernels.language.intrinsics import ALLOCATE, ATOMICS, ELSEWHERE, INTRINSICS, OUTSIDE, TESTS
 from laminar.kernels.language.names import Body, Bound, Names, Out
 from laminar.kernels.language.parse import place
+from laminar.kernels.language.pointers import Spot
+from laminar.kernels.language.pointing import bind_pointer, check_written_through, pointed, pointer_named
 from laminar.kernels.language.statements import check_written, lowered
 from laminar.kernels.language.tree import Assign, At, Atomic, Barrier, Call, Constant, Declare, Expression, Object, Read, Variable
 from laminar.kernels.language.types import cast, scalar
@@ -74,13 +77,23 @@ def _expect(names: Names, at: At, name: str, wanted: int, given: int) -> None:
 
 def _atomic(names: Names, at: At, name: str, given: list[c_ast.Node], out: Out) -> None:
     _expect(names, at, name, 2, len(given))
-    target = given[0]
-    if not (isinstance(target, c_ast.UnaryOp) and target.op == "&" and isinstance(target.expr, c_ast.ArrayRef)):
-        names.text.fail("K04", place(target), f"`{name}` works on an element of an array", f"`{name}(&a[k], value)`")
-    object_, index = element(names, target.expr, out)
+    target, where = given[0], place(given[0])
+    pointer = pointer_named(names, target)
+    if pointer is not None:
+        spot = pointed(names, pointer, where)
+        found = spotted(where, spot)
+        if isinstance(found, Variable):
+            said = f"`{name}` works on an element of an array, and `{pointer.name}` points at `{found.name}`"
+            names.text.fail("K04", where, said, f"`{name}(&a[k], value)`")
+        object_, index = found
+        check_written_through(names, pointer, spot, where)
+    elif isinstance(target, c_ast.UnaryOp) and target.op == "&" and isinstance(target.expr, c_ast.ArrayRef):
+        object_, index = element(names, target.expr, out)
+        check_written(names, target.expr, where)
+    else:
+        names.text.fail("K04", where, f"`{name}` works on an element of an array", f"`{name}(&a[k], value)`")
     if object_.type == "bool":
-        names.text.fail("K12", place(target), f"`{name}` of a bool", "an array of int, long, float or double")
-    check_written(names, target.expr, place(target))
+        names.text.fail("K12", where, f"`{name}` of a bool", "an array of int, long, float or double")
     operator = as_type(Any, ATOMICS[name])
     out.append(Atomic(at, operator, object_, index, cast(value_of(names, given[1], out), object_.type)))
 
@@ -95,11 +108,12 @@ def _inlined(names: Names, function: c_ast.FuncDef, at: At, given: list[c_ast.No
     declared = _declared(function)
     _expect(names, at, name, len(declared), len(given))
     body.scopes += 1
-    inner = Names(body, name, body.scopes)
-    pointed: list[tuple[Variable | Object, bool, At]] = []
+    inner = Names(body, name, body.scopes, assigned=_assigned(body, function))
+    shared: list[tuple[Spot, bool, At]] = []
     for parameter, argument in zip(declared, given, strict=True):
-        _bind(names, inner, parameter, argument, pointed, out)
-    _no_aliases(names, name, pointed)
+        _bind(names, inner, parameter, argument, shared, out)
+    _no_aliases(names, name, shared)
+    flow = body.flow
     result_type = function.decl.type.type
     if isinstance(result_type, c_ast.PtrDecl):
         names.text.fail("K04", place(function), f"`{name}` gives a pointer", "an argument to write to: `float *result`")
@@ -112,6 +126,7 @@ def _inlined(names: Names, function: c_ast.FuncDef, at: At, given: list[c_ast.No
     body.used.add(name)
     statements: Out = []
     lowered(inner, function.body.block_items or [], statements, tail=True)
+    body.flow = flow  # a function cannot make its caller's pointers point elsewhere
     body.calls.pop()
     body.statements += len(statements)
     if body.statements > MOST_STATEMENTS:
@@ -122,6 +137,13 @@ def _inlined(names: Names, function: c_ast.FuncDef, at: At, given: list[c_ast.No
     return Read(at, inner.result) if inner.result else None
 
 
+def _assigned(body: Body, function: c_ast.FuncDef) -> frozenset[str]:
+    name = function.decl.name
+    if name not in body.assigned:
+        body.assigned[name] = assigned_names(function.body)
+    return body.assigned[name]
+
+
 def _declared(function: c_ast.FuncDef) -> list[c_ast.Decl]:
     found = function.decl.type.args
     declared = list(found.params) if found else []
@@ -130,9 +152,7 @@ def _declared(function: c_ast.FuncDef) -> list[c_ast.Decl]:
     return declared
 
 
-def _bind(
-    names: Names, inner: Names, parameter: Any, argument: c_ast.Node, pointed: list[tuple[Variable | Object, bool, At]], out: Out
-) -> None:
+def _bind(names: Names, inner: Names, parameter: Any, argument: c_ast.Node, shared: list[tuple[Spot, bool, At]], out: Out) -> None:
     """One argument to its name within the function."""
     at, text = place(argument), names.text
     if not isinstance(parameter, c_ast.Decl):
@@ -147,41 +167,21 @@ def _bind(
         inner.bind(parameter.name, Bound(variable, where, "scalar", fixed))
         return
     if isinstance(parameter.type, c_ast.PtrDecl):
-        if isinstance(parameter.type.type, c_ast.PtrDecl):
-            text.fail("K04", where, "a pointer to a pointer", "a pointer to a variable")
-        what = _address(names, argument, scalar(text, parameter.type), at, fixed)
-    else:
-        what = _array(names, inner, parameter, argument, at, fixed)
-    inner.bind(parameter.name, Bound(what, where, "array" if isinstance(what, Object) else "pointer", fixed))
-    if what is not None:
-        pointed.append((what, fixed, at))
-
-
-def _address(names: Names, argument: c_ast.Node, type_: str, at: At, fixed: bool) -> Variable | Object | None:
-    """What `&v`, `a`, `NULL` or a pointer of the caller's stands for."""
-    if isinstance(argument, c_ast.ID) and argument.name == "NULL":
-        return None
-    target = argument.expr if isinstance(argument, c_ast.UnaryOp) and argument.op == "&" else argument
-    bound = names.find(target.name) if isinstance(target, c_ast.ID) else None
-    if isinstance(target, c_ast.ArrayRef):
-        names.text.fail("K04", at, "the address of an element", "the whole array and the element's number as two arguments")
-    if bound is None or (target is argument and bound.kind == "scalar"):
-        names.text.fail("K04", at, "a pointer that is not the address of a variable", "`&` and the name of a variable, or NULL")
-    if target is not argument and bound.kind == "pointer":
-        names.text.fail("K04", at, "the address of a pointer", "the pointer itself")
-    if bound.what is not None and bound.what.type != type_:
-        names.text.fail("K12", at, f"the address of a {bound.what.type} for a pointer to {type_}", f"a variable of type {type_}")
-    if bound.fixed and not fixed:
-        names.text.fail("K14", at, f"`{target.name}` is const, and the function may write to it", "const at the function's parameter")
-    if isinstance(bound.what, Object) and len(bound.what.shape) != 1:
-        names.text.fail(
-            "K12", at, f"`{target.name}` has {len(bound.what.shape)} dimensions, a pointer has one", "a parameter with all sizes: `a[3][3]`"
-        )
-    return bound.what
+        pointer = new_pointer(names, inner, parameter, argument, at, out)
+        bind_pointer(inner, pointer)
+        points = pointer.always or (names.body.flow or {}).get(pointer)
+        shared += [(spot, fixed, at) for spot in points.ordered()] if points is not None else []
+        return
+    what = _array(names, inner, parameter, argument, at, fixed)
+    inner.bind(parameter.name, Bound(what, where, "array", fixed))
+    shared.append((Spot(what), fixed, at))
 
 
 def _array(names: Names, inner: Names, parameter: c_ast.Decl, argument: c_ast.Node, at: At, fixed: bool) -> Object:
     bound = names.find(argument.name) if isinstance(argument, c_ast.ID) else None
+    if bound is not None and bound.pointer is not None:
+        spot = pointed(names, bound.pointer, at)
+        bound = Bound(spot.what if spot.index is None else None, bound.at, "array", bound.pointer.reads_only or spot.fixed)
     if bound is None or not isinstance(bound.what, Object):
         names.text.fail("K12", at, f"`{parameter.name}` of the function is an array, this is none", "the name of an array")
     type_, sizes = scalar(names.text, parameter.type), array_shape(inner, parameter, open_first=True)
@@ -201,20 +201,24 @@ def _array(names: Names, inner: Names, parameter: c_ast.Decl, argument: c_ast.No
     return bound.what
 
 
-def _no_aliases(names: Names, name: str, pointed: list[tuple[Variable | Object, bool, At]]) -> None:
-    for number, (what, fixed, _) in enumerate(pointed):
-        for other, other_fixed, at in pointed[number + 1 :]:
-            if what is other and not (fixed and other_fixed):
-                names.text.fail("K04", at, f"`{what.name}` is given to `{name}` twice, once to be written", "a copy of it")
+def _no_aliases(names: Names, name: str, shared: list[tuple[Spot, bool, At]]) -> None:
+    """Two elements of one array are told apart by their indices."""
+    for number, (one, fixed, _) in enumerate(shared):
+        for other, other_fixed, at in shared[number + 1 :]:
+            elements = one.index is not None and other.index is not None
+            if one.what is other.what and not elements and not (fixed and other_fixed):
+                names.text.fail("K04", at, f"`{one.what.name}` is given to `{name}` twice, once to be written", "a copy of it")
 
 
 def check_unused(body: Body) -> None:
     """Functions that nobody calls keep the rules, too: each is read as if it were called with variables and arrays of its own. Not so
-    other kernels of the file: `kernel_backward` is read by itself."""
+    other kernels of the file: `kernel_backward` is read by itself. Of functions that take pointers is not looked at where these point:
+    that is known where they are called."""
     for name, function in body.functions.items():
         if name in body.used or name.startswith("kernel"):
             continue
-        apart = Names(Body(body.text, body.functions, called, calls=["kernel"]), "kernel", 0)
+        takes_pointers = any(isinstance(getattr(one, "type", None), c_ast.PtrDecl) for one in _declared(function))
+        apart = Names(Body(body.text, body.functions, called, calls=["kernel"], dead=takes_pointers), "kernel", 0)
         given: list[c_ast.Node] = []
         for parameter in _declared(function):
             _stand_in(apart, parameter, given)

@@ -6,11 +6,12 @@ from typing import Final
 
 from pycparser import c_ast
 
+from laminar.kernels.language.addresses import check_not_allocated, new_pointer
 from laminar.kernels.language.expressions import overflown, value_of
 from laminar.kernels.language.fold import folded
-from laminar.kernels.language.intrinsics import ALLOCATE
 from laminar.kernels.language.names import Bound, Names, Out
 from laminar.kernels.language.parse import place
+from laminar.kernels.language.pointing import bind_pointer
 from laminar.kernels.language.text import Text
 from laminar.kernels.language.tree import (
     SIZES,
@@ -166,7 +167,7 @@ def declared(names: Names, node: c_ast.Decl, out: Out) -> None:
     if isinstance(node.type, (c_ast.Struct, c_ast.Union, c_ast.Enum)):
         scalar(text, node.type)
     if isinstance(node.type, c_ast.PtrDecl):
-        _pointer(names, node)
+        bind_pointer(names, new_pointer(names, names, node, node.init, at, out))
         return
     words = text.words_before(type_place(node))
     for word in words:
@@ -192,39 +193,12 @@ def declared(names: Names, node: c_ast.Decl, out: Out) -> None:
     names.bind(node.name, Bound(variable, at, "scalar", is_fixed(node), value))
 
 
-def _pointer(names: Names, node: c_ast.Decl) -> None:
-    """`float *p = &v;`: another name for it, for good."""
-    at, text = place(node), names.text
-    type_ = scalar(text, node.type)
-    start = node.init
-    if isinstance(node.type.type, c_ast.PtrDecl):
-        text.fail("K04", at, "a pointer to a pointer", "a pointer to a variable")
-    if isinstance(start, c_ast.ID) and start.name == "NULL":
-        names.bind(node.name, Bound(None, at, "pointer", fixed=True))
-        return
-    _check_not_allocated(names, start)
-    target = start.expr if isinstance(start, c_ast.UnaryOp) and start.op == "&" else None
-    bound = names.find(target.name) if isinstance(target, c_ast.ID) else None
-    if bound is None or bound.kind != "scalar" or bound.what is None:
-        text.fail("K04", at, f"`{node.name}` is not the address of a variable", f"`{type_} *{node.name} = &v;`, or no pointer")
-    if bound.what.type != type_:
-        text.fail("K12", at, f"the address of a {bound.what.type} for a pointer to {type_}", f"`{bound.what.type} *{node.name}`")
-    names.bind(node.name, Bound(bound.what, at, "pointer", bound.fixed or is_fixed(node)))
-
-
-def _check_not_allocated(names: Names, start: c_ast.Node | None) -> None:
-    while isinstance(start, c_ast.Cast):
-        start = start.expr
-    if isinstance(start, c_ast.FuncCall) and isinstance(start.name, c_ast.ID) and start.name.name in ALLOCATE:
-        value_of(names, start, [])  # says that it allocates
-
-
 def _array(names: Names, node: c_ast.Decl, memory: Memory, out: Out) -> None:
     text, at = names.text, place(node)
     type_ = scalar(text, node.type)
     if node.type.dim is None and isinstance(node.init, c_ast.InitList):
         node.type.dim = c_ast.Constant("int", str(len(node.init.exprs)), node.type.coord)
-    _check_not_allocated(names, node.init)
+    check_not_allocated(names, node.init)
     shape = array_shape(names, node)
     sizes = [folded(one) for one in shape]
     if any(one is None for one in sizes):

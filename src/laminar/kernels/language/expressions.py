@@ -13,6 +13,8 @@ from laminar.kernels.language.fold import exact, folded
 from laminar.kernels.language.intrinsics import CONSTANTS, ELSEWHERE
 from laminar.kernels.language.names import Names, Out
 from laminar.kernels.language.parse import parse_expression, place, spoken
+from laminar.kernels.language.pointers import Spot
+from laminar.kernels.language.pointing import assume, pointed, pointer_named, pointer_test
 from laminar.kernels.language.tree import (
     WHOLE,
     Assign,
@@ -86,29 +88,7 @@ def _value(names: Names, node: c_ast.Node, out: Out) -> Expression:
 def condition_of(names: Names, node: c_ast.Node, out: Out) -> Expression:
     if isinstance(node, c_ast.Assignment):
         names.text.fail("K10", place(node), "an assignment as a condition", "`==` to compare; else assign in a statement before")
-    null = pointer_test(names, node)
-    return Constant(place(node), "bool", null) if null is not None else cast(value_of(names, node, out), "bool")
-
-
-def pointer_test(names: Names, node: c_ast.Node) -> bool | None:
-    """`p`, `!p`, `p == NULL`, `p != NULL`: known, since a pointer is the same everywhere. None: no such test."""
-    match node:
-        case c_ast.ID():
-            bound = names.find(node.name)
-            return bound.what is not None if bound and bound.kind == "pointer" else None
-        case c_ast.UnaryOp(op="!"):
-            inner = pointer_test(names, node.expr)
-            return None if inner is None else not inner
-        case c_ast.BinaryOp(op="==" | "!="):
-            sides = [node.left, node.right]
-            if sum(_null(one) for one in sides) == 1:
-                inner = pointer_test(names, sides[_null(sides[0])])
-                return None if inner is None else inner == (node.op == "!=")
-    return None
-
-
-def _null(node: c_ast.Node) -> bool:
-    return isinstance(node, c_ast.ID) and node.name == "NULL"
+    return pointer_test(names, node) or cast(value_of(names, node, out), "bool")
 
 
 def _named(names: Names, node: c_ast.ID, out: Out) -> Expression:
@@ -122,7 +102,7 @@ def _named(names: Names, node: c_ast.ID, out: Out) -> Expression:
             return Constant(at, type_, bool(value) if type_ == "bool" else value)
         _unknown(names, name, at)
     if bound.kind == "pointer":
-        names.text.fail("K04", at, f"`{name}` is a pointer, and has no value of its own", f"`*{name}` for what it points at")
+        names.text.fail("K04", at, f"`{name}` is a pointer, and has no value of its own", f"`*{name}`; to compare it, `{name} != NULL`")
     if isinstance(bound.what, Object):
         rank = len(bound.what.shape)
         names.text.fail("K12", at, f"`{name}` is an array, here a number is needed", f"an element: `{name}{'[…]' * rank}`")
@@ -195,14 +175,29 @@ def element(names: Names, node: c_ast.ArrayRef, out: Out) -> tuple[Object, tuple
     bound = names.find(base.name)
     if bound is None:
         _unknown(names, base.name, at)
-    if not isinstance(bound.what, Object):
-        names.text.fail("K12", at, f"`{base.name}` is not an array", f"`{'*' * (bound.kind == 'pointer')}{base.name}` without an index")
-    shape = bound.what.shape
+    object_ = bound.what
+    if bound.pointer is not None:
+        spot = pointed(names, bound.pointer, at)
+        object_ = spot.what if spot.index is None else None
+        if spot.index is not None:
+            said = f"`{base.name}` points at one element of `{spot.what.name}`, and is not an array"
+            names.text.fail("K12", at, said, f"`*{base.name}`; or `{spot.what.name}` with an index")
+    if not isinstance(object_, Object):
+        names.text.fail("K12", at, f"`{base.name}` is not an array", f"`{'*' * (bound.pointer is not None)}{base.name}` without an index")
+    shape = object_.shape
     if len(subscripts) != len(shape):
         said = f"`{base.name}` has {len(shape)} dimension{'s' * (len(shape) != 1)}, here it has {len(subscripts)}"
         names.text.fail("K12", at, said, f"`{base.name}{'[…]' * len(shape)}`")
     index = tuple(_index(names, one, out) for one in reversed(subscripts))
-    return bound.what, index
+    return object_, index
+
+
+def spotted(at: At, spot: Spot) -> tuple[Object, tuple[Expression, ...]] | Variable:
+    """The variable, or the array and the indices, that `*p` is. Of a whole array its first element."""
+    if isinstance(spot.what, Variable):
+        return spot.what
+    first: tuple[Expression, ...] = (Constant(at, "int", 0),)
+    return spot.what, first if spot.index is None else tuple(Read(at, one) for one in spot.index)
 
 
 def _index(names: Names, node: c_ast.Node, out: Out) -> Expression:
@@ -221,16 +216,14 @@ def _unary(names: Names, node: c_ast.UnaryOp, out: Out) -> Expression:
     if node.op == "&":
         names.text.fail("K04", at, "an address that is no argument of a function", "`f(&v)`, or the variable itself")
     if node.op == "*":
-        bound = names.find(node.expr.name) if isinstance(node.expr, c_ast.ID) else None
-        if bound is None or bound.kind != "pointer":
+        pointer = pointer_named(names, node.expr)
+        if pointer is None:
             names.text.fail("K04", at, "`*` of something that is no pointer", "the name of a pointer, or an element: `a[0]`")
-        if bound.what is None:
-            names.text.fail("K04", at, f"`{node.expr.name}` is NULL here", f"`if ({node.expr.name} != NULL)` around it")
-        assert isinstance(bound.what, Variable)
-        return Read(at, bound.what)
+        found = spotted(at, pointed(names, pointer, at))
+        return Read(at, found) if isinstance(found, Variable) else Load(at, *found)
     null = pointer_test(names, node)
     if null is not None:
-        return Constant(at, "bool", null)
+        return null
     value = value_of(names, node.expr, out)
     if node.op == "!":
         return Unary(at, "bool", "!", cast(value, "bool"))
@@ -252,7 +245,7 @@ def _binary(names: Names, node: c_ast.BinaryOp, out: Out) -> Expression:
         return _short(names, node, out)
     null = pointer_test(names, node)
     if null is not None:
-        return Constant(at, "bool", null)
+        return null
     return combined(names, at, sign, value_of(names, node.left, out), value_of(names, node.right, out))
 
 
@@ -273,10 +266,17 @@ def combined(names: Names, at: At, sign: str, left: Expression, right: Expressio
 
 def _short(names: Names, node: c_ast.BinaryOp, out: Out) -> Expression:
     """The right side counts only if the left one does not decide; also what it needs done first."""
-    at = place(node)
+    at, flow = place(node), names.body.flow
     left = condition_of(names, node.left, out)
+    if not assume(names, node.left, node.op == "&&"):
+        names.body.flow = flow
+        return left  # it decides alone, and the other side may not even make sense
     first: Out = []
     right = condition_of(names, node.right, first)
+    names.body.flow = flow
+    if isinstance(left, Constant) and pointer_test(names, node.left) is not None:
+        out += first
+        return right
     word = as_type(Any, "and" if node.op == "&&" else "or")
     if not first:
         return Binary(at, "bool", word, left, right)
@@ -287,13 +287,28 @@ def _short(names: Names, node: c_ast.BinaryOp, out: Out) -> Expression:
     return Read(at, test)
 
 
+def _side(names: Names, node: c_ast.TernaryOp, truth: bool, out: Out) -> Expression:
+    """One of a choice. Where the test of a pointer leaves it out, only its type counts: what it points at there need not make sense."""
+    body, flow, side = names.body, names.body.flow, node.iftrue if truth else node.iffalse
+    if assume(names, node.cond, truth):
+        found = value_of(names, side, out)
+        body.flow = flow
+        return found
+    mark, dead, body.dead, body.flow = body.mark(), body.dead, True, flow
+    found = value_of(names, side, [])
+    body.dead, body.flow = dead, flow
+    body.reset(mark)
+    return cast(Constant(place(side), "int", 0), found.type)
+
+
 def _choice(names: Names, node: c_ast.TernaryOp, out: Out) -> Expression:
     at = place(node)
     condition = condition_of(names, node.cond, out)
     first: Out = []
     second: Out = []
-    yes, no = value_of(names, node.iftrue, first), value_of(names, node.iffalse, second)
-    type_: Type = "bool" if yes.type == no.type == "bool" else common(yes.type, no.type)
+    yes = _side(names, node, True, first)
+    no = _side(names, node, False, second)
+    type_ = "bool" if yes.type == no.type == "bool" else common(yes.type, no.type)
     yes, no = cast(yes, type_), cast(no, type_)
     if not first and not second:
         return Choice(at, condition, yes, no)

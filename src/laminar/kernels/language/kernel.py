@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from pycparser import c_ast
 
+from laminar.kernels.language.addresses import assigned_names
 from laminar.kernels.language.calls import MOST_STATEMENTS, called, check_unused
 from laminar.kernels.language.declarations import alike, array_shape, check_function, check_plain, is_fixed, is_size, type_place, written
 from laminar.kernels.language.described import Described
@@ -22,6 +23,7 @@ from laminar.kernels.language.fold import folded
 from laminar.kernels.language.names import Body, Bound, Names, Out
 from laminar.kernels.language.parse import deepest, parse, parse_expression, place, spoken
 from laminar.kernels.language.room import too_large
+from laminar.kernels.language.settle import settled
 from laminar.kernels.language.statements import lowered
 from laminar.kernels.language.text import Define, Text, prepared
 from laminar.kernels.language.tree import (
@@ -66,12 +68,12 @@ def _read(text: Text, entry: str) -> Kernel:
     if getattr(function.decl.type.type.type, "names", None) != ["void"]:
         text.fail("K02", place(function), f"`{entry}` gives a value", "void; results go to an array that is not const")
     body = Body(text, functions, called, calls=[entry])
-    names = Names(body, entry, 0)
+    names = Names(body, entry, 0, assigned=assigned_names(function.body))
     parameters = _parameters(names, function)
     given = dict(names.blocks[0])  # names of the body's outermost block are beside those of the parameters
     out: Out = []
     lowered(names, function.body.block_items or [], out, tail=True)
-    block = names.wrapped(place(function), out)
+    block = settled(body, names.wrapped(place(function), out))
     if sum(1 for _ in statements(block)) > MOST_STATEMENTS:
         text.fail("K19", place(function), f"`{entry}` has more than {MOST_STATEMENTS} statements", "loops")
     deep = _deepest(block)

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from pycparser import c_ast
 
+from laminar.kernels.language.pointers import NOTHING, Flow, Pointer
 from laminar.kernels.language.text import Text
 from laminar.kernels.language.tree import At, Block, Constant, Expression, Object, Scope, Statement, Type, Variable
 
@@ -17,8 +18,8 @@ Out: TypeAlias = list[Statement]
 
 @dataclass(frozen=True)
 class Bound:
-    """`pointer`: the name is the address of it; without a `what` it is NULL. `value`: of a constant that may be a size. `given`: the
-    instance's number or the number of instances, which are fixed without a const."""
+    """`what`: of a variable or array. `value`: of a constant that may be a size. `given`: the instance's number or the number of
+    instances, which are fixed without a const."""
 
     what: Variable | Object | None
     at: At
@@ -26,6 +27,15 @@ class Bound:
     fixed: bool = False
     value: Constant | None = None
     given: bool = False
+    pointer: Pointer | None = None
+
+
+@dataclass
+class Exits:
+    """Of a loop that is being read: where pointers point as it is left, and as its next round begins early."""
+
+    breaks: list[Flow | None] = field(default_factory=list)
+    continues: list[Flow | None] = field(default_factory=list)
 
 
 @dataclass
@@ -44,6 +54,21 @@ class Body:
     wrapped: dict[str, int] = field(default_factory=dict)  # of these, those that were too large for their type, with what they would be
     used: set[str] = field(default_factory=set)  # functions that were inlined
     statements: int = 0
+    flow: Flow | None = field(default_factory=lambda: NOTHING)  # where pointers point at this place; None: nobody comes here
+    pointers: list[Pointer] = field(default_factory=list)  # those that move
+    offsets: set[Variable] = field(default_factory=set)  # variables that keep the index of an element that a pointer points at
+    rounds: int = 0  # times that bodies of loops in which pointers move were read
+    assigned: dict[str, frozenset[str]] = field(default_factory=dict)  # by function, names that it assigns to
+    dead: bool = False  # what is being read is never run: what its pointers point at does not matter
+    stand_ins: int = 0  # times that such a pointer was looked at
+
+    def mark(self) -> tuple[int, ...]:
+        """How far this is, for `reset`: where something is read that will not be kept."""
+        return len(self.variables), len(self.objects), len(self.pointers), self.scopes, self.statements
+
+    def reset(self, mark: tuple[int, ...]) -> None:
+        variables, objects, pointers, self.scopes, self.statements = mark
+        del self.variables[variables:], self.objects[objects:], self.pointers[pointers:]
 
     def variable(self, name: str, type_: Type, at: At) -> Variable:
         self.variables.append(made := Variable(name, type_, at))
@@ -66,6 +91,8 @@ class Names:
     loops: int = 0
     depth: int = 0  # operators around the one that is being read
     left: bool = False  # some Leave was written
+    exits: list[Exits] = field(default_factory=list)  # of the loops around, the innermost last
+    assigned: frozenset[str] = frozenset()  # names that the function assigns to
 
     @property
     def text(self) -> Text:

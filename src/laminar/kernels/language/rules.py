@@ -11,7 +11,7 @@ RULES: Final[dict[str, str]] = {
     "K01": "the text is C",
     "K02": "there is a function `kernel`, and its first two parameters are the instance's number and the number of instances",
     "K03": "types are bool, int, long, float, double and arrays of these",
-    "K04": "a pointer is the address of a variable or array, or NULL",
+    "K04": "a pointer is the address of a variable, an array or an element, or NULL, and the text tells which",
     "K05": "there are no global and no static variables",
     "K06": "no function calls itself",
     "K07": "nothing is allocated",

@@ -1,7 +1,7 @@
 """The operator tree: what a kernel is once it has been read, checked and typed.
 
-All functions are inlined (there is no recursion), so that a kernel is one body. A pointer is another name for one variable or array, so
-that none is left. Expressions have no effects; what changes something is a statement. Each operand has the type that its operator needs:
+All functions are inlined (there is no recursion), so that a kernel is one body. Pointers are replaced by what they point at, so that none
+is left. Expressions have no effects; what changes something is a statement. Each operand has the type that its operator needs:
 conversions are casts. `At` is where it stands in the source, also for what was inlined.
 
 Statements run for one instance. Values of a type: bool (one bit), int and long (32 and 64 bits, wrap around), float and double (IEEE, to

@@ -10,6 +10,7 @@ Read in this order:
     bind.py          tensors and values to parameters; L702
     routine.py       a kernel with what goes in, what is made and what comes out: of the kernel and of its adjoint alike
     engine.py        native code behind it
+    decide.py, split.py   which way long calls run, by measured times; and calls that do
     backward.py      the adjoint: `kernel_backward` of the file, or derived; what of a call it needs
     autograd.py      gradients while code runs
     again.py         gradients of gradients

@@ -1,7 +1,8 @@
 """Native code behind a routine, called with as few detours as there can be.
 
 Few instances run in the caller's thread, by the address of the code. Many are shared with the threads that torch would use, unless the
-order of sums would then depend on chance. Few that take long may run as a circuit (split.py). Kernels with barriers run phase by phase.
+order of sums would then depend on chance. One instance is never run as lanes. Calls that take long may run as a circuit (split.py), if that
+is measured to be faster. Kernels with barriers run phase by phase.
 """
 
 from __future__ import annotations
@@ -9,23 +10,29 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, Final, Protocol, final
 
 import torch
 from torch import Tensor
 
+from laminar.kernels.analyse.counted import counted
 from laminar.kernels.arguments import Array
 from laminar.kernels.circuit.cost import cost
 from laminar.kernels.circuit.guess import Account
 from laminar.kernels.circuit.native_phases import NativePhases
 from laminar.kernels.compile.board import Status
 from laminar.kernels.compile.interrupts import heard
-from laminar.kernels.compile.native import Native, compiled, waits
+from laminar.kernels.compile.native import Native, waits
+from laminar.kernels.compile.variants import Variants
+from laminar.kernels.language.fold import folded
 from laminar.kernels.language.rewrite import Rewrite
-from laminar.kernels.language.tree import WHOLE, Atomic, Binary, Block, Kernel, Load, Object, Statement, Store, Type, statements
-from laminar.kernels.operator.split import LONG, Split
+from laminar.kernels.language.tree import WHOLE, Atomic, Binary, Block, Kernel, Load, Loop, Object, Statement, Store, Type, statements
+from laminar.kernels.operator.decide import LONG, Way
+from laminar.kernels.operator.split import Split
 
 _ARGUMENTS: Final = (ctypes.c_int32, *(ctypes.c_int64,) * 3, *(ctypes.c_void_p,) * 3)
 _HOLDING: Final = ctypes.PYFUNCTYPE(*_ARGUMENTS)
@@ -34,6 +41,8 @@ FEW: Final = 4096
 """Instances up to which the interpreter stays locked: letting go of it costs a short call more than it gives the others."""
 MANY: Final = 16384
 """Instances from which other threads are asked."""
+SHORT: Final = LONG / 4
+"""Seconds, by the count of operators, up to which no call is measured."""
 _SLOT: Final[dict[Type, str]] = {"bool": "q", "int": "q", "long": "q", "float": "f4x", "double": "d"}
 DTYPES: Final[dict[Type, torch.dtype]] = {
     "bool": torch.bool,
@@ -69,18 +78,39 @@ class _Own(threading.local):
 
 
 @final
+class _Way:
+    """Native code, to be called with the interpreter locked or free."""
+
+    def __init__(self, native: Native) -> None:
+        self.native = native
+        self.holding, self.freeing = _HOLDING(native.address), _FREEING(native.address)
+
+
+@final
 class Direct:
     def __init__(self, kernel: Kernel, file: str) -> None:
         summed = _sums(kernel)
-        self._native: Native = compiled(_InOrder().kernel(kernel) if summed else kernel, file=file)
-        self._holding, self._freeing = _HOLDING(self._native.address), _FREEING(self._native.address)
+        self._code = Variants(_InOrder().kernel(kernel) if summed else kernel, file=file)
         self._slots = struct.Struct("<" + "".join(_SLOT[one.of.type] for one in kernel.values) + "q")
         self._pointers = struct.Struct(f"{len(kernel.arrays)}P").pack
         self._own = _Own()
         self._flat = [isinstance(one.of, Object) and len(one.of.shape) == 1 for one in kernel.arrays]
-        self._ordered = summed or not self._native.independent
+        self._summed = summed
         self._split = None if summed else Split(kernel, file)
         self._cost = 0.0 if summed else cost(kernel.body) * 1e-9
+        self._may_be_long = not summed and _unbounded(kernel)
+
+    @cached_property
+    def _scalar(self) -> _Way:
+        return _Way(self._code.scalar)
+
+    @cached_property
+    def _several(self) -> _Way:
+        return _Way(self._code.several)
+
+    @cached_property
+    def _ordered(self) -> bool:
+        return self._summed or not self._code.several.independent
 
     def slots(self, values: Sequence[Any]) -> bytes:
         return self._slots.pack(*values, 0)
@@ -90,19 +120,47 @@ class Direct:
         return self._split.account if self._split is not None else Account()
 
     def run(self, tensors: Sequence[Tensor], slots: bytes, values: Sequence[Any], count: int) -> None:
-        if count >= MANY and not self._ordered and (threads := torch.get_num_threads()) > 1:
-            self._native.run(arrays_of(tensors, self._flat), list(values), count, threads)
+        if count >= MANY:
+            if (threads := torch.get_num_threads()) > 1 and not self._ordered:
+                self._several.native.run(arrays_of(tensors, self._flat), list(values), count, threads)
+            else:
+                self._call(self._several, tensors, slots, count)
             return
-        if self._split is not None and self._cost * count > LONG and count < MANY:
-            self._split.run(arrays_of(tensors, self._flat), values, count, lambda: self._whole(tensors, slots, count))
+        if self._split is not None and (self._may_be_long or self._cost * count > SHORT):
+            self._measured(self._split, tensors, slots, values, count)
             return
-        self._whole(tensors, slots, count)
+        self._call(self._scalar if count == 1 else self._several, tensors, slots, count)
 
-    def _whole(self, tensors: Sequence[Tensor], slots: bytes, count: int) -> None:
-        call = self._holding if count <= FEW and self._cost * count < LONG else self._freeing
+    def _measured(self, split: Split, tensors: Sequence[Tensor], slots: bytes, values: Sequence[Any], count: int) -> None:
+        if not split.asleep:
+            by = partial(self._by, tensors, slots, count)
+            split.run(lambda: arrays_of(tensors, self._flat), values, count, by, self._ways(count))
+            return
+        way = self._scalar if count == 1 else self._several
+        began = time.perf_counter()
+        self._call(way, tensors, slots, count)
+        seconds = time.perf_counter() - began
+        if seconds >= LONG:
+            split.long_call(values, count, self._ways(count), seconds)
+
+    def _ways(self, count: int) -> tuple[Way, ...]:
+        """The plain one first."""
+        return ("scalar",) if count == 1 else ("lanes", "scalar") if self._code.several.plan is not None else ("lanes",)
+
+    def _by(self, tensors: Sequence[Tensor], slots: bytes, count: int, way: Way, long: bool) -> None:
+        self._call(self._scalar if way == "scalar" else self._several, tensors, slots, count, long=long)
+
+    def _call(self, way: _Way, tensors: Sequence[Tensor], slots: bytes, count: int, *, long: bool = False) -> None:
+        call = way.holding if count <= FEW and self._cost * count < LONG and not long else way.freeing
         own = self._own
         if call(0, count, count, self._pointers(*[one.data_ptr() for one in tensors]), slots, own.place):
-            self._native.fail(own.status)  # what was changed so far stays: a second run might not fail
+            way.native.fail(own.status)  # what was changed so far stays: a second run might not fail
+
+
+def _unbounded(kernel: Kernel) -> bool:
+    """Are there loops of which the text does not tell how many rounds they have?"""
+    loops = [(one, counted(one)) for one in statements(kernel.body) if isinstance(one, Loop)]
+    return any(found is None or folded(found.bound) is None for _, found in loops)
 
 
 def _sums(kernel: Kernel) -> bool:

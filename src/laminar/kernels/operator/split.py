@@ -1,13 +1,14 @@
-"""Kernels with long functions and few instances: as a circuit, on the threads that torch would use.
+"""A kernel whose calls take long: by the way that is measured to be the fastest, for each kind of call (decide.py).
 
-Whether that is faster is measured, once for each number of instances: a call as a whole, then calls as a circuit (the first of which
-compiles its functions), and from then on whichever took less. Both give the same bits.
+One instance after another, instances side by side as lanes, or as a circuit on the threads that torch would use. All give the same bits.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final, final
 
@@ -15,14 +16,23 @@ import torch
 
 from laminar.kernels.arguments import Array
 from laminar.kernels.circuit.apart import Pairs
-from laminar.kernels.circuit.build import Circuit, build
+from laminar.kernels.circuit.build import Circuit, Series, build
+from laminar.kernels.circuit.cost import cost
 from laminar.kernels.circuit.guess import Account, Odds
 from laminar.kernels.circuit.native_call import call
-from laminar.kernels.circuit.run import run_circuit
-from laminar.kernels.language.tree import Kernel
+from laminar.kernels.circuit.run import known_values, run_circuit
+from laminar.kernels.language.tree import WHOLE, Kernel
+from laminar.kernels.operator.decide import LONG, Decider, Way, alike
 
-LONG: Final = 2e-3
-"""Seconds of a call from which on it may pay."""
+KINDS: Final = 256  # of calls that are remembered
+
+
+@dataclass
+class _Kind:
+    """What is known of calls that look alike."""
+
+    decider: Decider
+    odds: Odds = field(default_factory=Odds)
 
 
 @final
@@ -30,14 +40,11 @@ class Split:
     """For one kernel without barriers."""
 
     def __init__(self, kernel: Kernel, file: str = "kernel.c") -> None:
-        self._kernel, self._call = kernel, partial(call, file=file)
-        self._odds = Odds()
-        self._seen: dict[int, list[float]] = {}  # by number of instances: seconds as a whole, then as a circuit
-
-    @property
-    def account(self) -> Account:
-        """Of the guesses of all calls that ran as a circuit."""
-        return self._odds.account
+        self._kernel, self._file = kernel, file
+        self._whole = [place for place, one in enumerate(kernel.values) if one.of.type in WHOLE]
+        self._kinds: dict[tuple[int, ...], _Kind] = {}
+        self._lock = threading.Lock()
+        self.account = Account()  # of the guesses of all calls that ran as a circuit
 
     @cached_property
     def _circuit(self) -> Circuit:
@@ -47,19 +54,68 @@ class Split:
     def _pairs(self) -> Pairs:
         return Pairs(self._circuit)
 
-    def run(self, arrays: Sequence[Array], values: Sequence[Any], count: int, whole: Callable[[], None]) -> None:
-        """`whole`: the same, not split."""
-        seen = self._seen.setdefault(count, [])
-        threads = torch.get_num_threads()
-        if threads < 2 or (seen and seen[0] < LONG) or (len(seen) == 3 and seen[0] <= seen[2]):
-            whole()
-            return
+    @property
+    def asleep(self) -> bool:
+        """Was there no long call yet?"""
+        return not self._kinds
+
+    def run(
+        self,
+        arrays: Callable[[], Sequence[Array]],
+        values: Sequence[Any],
+        count: int,
+        whole: Callable[[Way, bool], None],
+        ways: Sequence[Way],
+    ) -> None:
+        """`whole(way, long)`: runs all of it one of `ways`, of which the first is the plain one; `long`: it is known to take long."""
+        kind = self._kind(values, count, ways)
+        with self._lock:
+            way, long = kind.decider.way, kind.decider.long
         began = time.perf_counter()
-        if not seen:
-            whole()
+        if way == "circuit":
+            self._as_circuit(kind, arrays(), values, count)
         else:
-            named = {one.name: array for one, array in zip(self._kernel.arrays, arrays, strict=True)}
-            numbers = {one.name: value for one, value in zip(self._kernel.values, values, strict=True)}
-            run_circuit(self._circuit, self._call, named, numbers, count, threads=threads, odds=self._odds, pairs=self._pairs)
-        if len(seen) < 3:
-            seen.append(time.perf_counter() - began)
+            whole(way, long)
+        self._took(kind, way, time.perf_counter() - began)
+
+    def long_call(self, values: Sequence[Any], count: int, ways: Sequence[Way], seconds: float) -> None:
+        """A call took so long, the plain way."""
+        kind = self._kind(values, count, ways)
+        self._took(kind, ways[0], seconds)
+
+    def _took(self, kind: _Kind, way: Way, seconds: float) -> None:
+        with self._lock:
+            kind.decider.took(way, seconds)
+
+    def _kind(self, values: Sequence[Any], count: int, ways: Sequence[Way]) -> _Kind:
+        threads = torch.get_num_threads()
+        key = alike(count, [int(values[place]) for place in self._whole], threads)
+        found = self._kinds.get(key)
+        if found is None:
+            with self._lock:
+                if len(self._kinds) >= KINDS:
+                    self._kinds.clear()
+                more: Sequence[Way] = ("circuit",) if threads > 1 and self._may_pay(values, count) else ()
+                found = self._kinds[key] = _Kind(Decider((*ways, *more), LONG))
+        return found
+
+    def _may_pay(self, values: Sequence[Any], count: int) -> bool:
+        """Is there anything that could run at once?"""
+        if count > 1:
+            named = {one.name: value for one, value in zip(self._kernel.values, values, strict=True)}
+            return self._pairs.may_be_chunked(named, count)
+        return len(self._circuit.functions) > 1 or any(isinstance(one, Series) for one in self._circuit.steps)
+
+    def _as_circuit(self, kind: _Kind, arrays: Sequence[Array], values: Sequence[Any], count: int) -> None:
+        named = {one.name: array for one, array in zip(self._kernel.arrays, arrays, strict=True)}
+        numbers = {one.name: value for one, value in zip(self._kernel.values, values, strict=True)}
+        times = {way: seconds for way, seconds in kind.decider.times.items() if way != "circuit"}
+        if not kind.odds.measured and times:
+            counted = cost(self._kernel.body, known_values(self._kernel, numbers, count)) * 1e-9 * count
+            kind.odds.call_took(min(times.values()), counted)
+        lanes = min(times, key=lambda way: times[way]) != "scalar" if times else True
+        run = partial(call, file=self._file, lanes=lanes)
+        threads = torch.get_num_threads()
+        account = run_circuit(self._circuit, run, named, numbers, count, threads=threads, odds=kind.odds, pairs=self._pairs)
+        with self._lock:
+            self.account.add(account)

@@ -19,7 +19,7 @@ from laminar.core.project_code import PREFIX
 STANDARD: Final = sysconfig.get_path("stdlib")
 INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 OURS: Final = "laminar"
-BUILT_IN: Final = "laminar.model.builtin"  # models that Laminar has
+BUILT_IN: Final = ("laminar.model.builtin", "laminar.model.networks")  # modules with the models that Laminar has
 
 
 def code_of(kinds: Iterable[type]) -> str:
@@ -49,10 +49,11 @@ def plain_name(module: str) -> str:
 def _text(module: ModuleType) -> bytes | None:
     """None: it is installed, or has no file."""
     name, file = module.__name__, getattr(module, "__file__", None)
-    if file is None or (name.partition(".")[0] == OURS and name != BUILT_IN):
+    ours = name in BUILT_IN or name.startswith(tuple(f"{package}." for package in BUILT_IN))
+    if file is None or (name.partition(".")[0] == OURS and not ours):
         return None
     path = Path(file)
-    if name != BUILT_IN and (path.is_relative_to(STANDARD) or not INSTALLED.isdisjoint(path.parts)):
+    if not ours and (path.is_relative_to(STANDARD) or not INSTALLED.isdisjoint(path.parts)):
         return None
     try:
         return path.read_bytes()
