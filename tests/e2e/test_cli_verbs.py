@@ -39,6 +39,18 @@ def test_build_and_status_have_the_documented_shape(example: Example) -> None:
     assert "2 layers reused" in text
 
 
+def test_a_batch_above_the_samples_is_told(example: Example) -> None:
+    """By status and build, trained or reused; the key stays what was written."""
+    example.edit("laminar.toml", "batch = 64", "batch = 4096")
+    told = "batch is 4,096, but data.even has no more than 300 training samples: every step takes all of them, as with batch = 300"
+    assert f"strokes: {told}" in example.cli("status").stdout
+    assert [layer["notes"] for layer in out(example, "status")["layers"]] == [[told], []]
+    for action in ("built", "cached"):
+        (layer,) = out(example, "build", "strokes")["layers"]
+        assert (layer["action"], layer["notes"][-1:]) == (action, [told])
+    assert f"strokes: {told}" in example.cli("build", "strokes", "--dry-run").stdout
+
+
 def test_explain_names_what_changed_from_what_to_what(built: Example) -> None:
     assert out(built, "explain", "head")["action"] == "cached"
     built.edit("laminar.toml", "lr = 0.01, seed = 0, threads = 1 }   # quick", "lr = 0.02, seed = 0, threads = 1 }")

@@ -77,8 +77,10 @@ def run(
     file = choose(file, strategy, workers, elastic, compress, evaluator, layers)
     if dry_run:
         from laminar.cli.status import show_plan
+        from laminar.stack.whole_batch import batch_notes
 
-        show_plan(file, plan(file, store, targets=layers or None, force=force), as_json=json)
+        steps = plan(file, store, targets=layers or None, force=force)
+        show_plan(file, steps, batch_notes(file, store, steps), as_json=json)
         return
     if gone is not None:
         same_run(file, store, gone)

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from laminar.cli.experiment_run import EvenIfBusy, Hours, Quick, Quiet, Repeats, Trials
+from laminar.cli.experiment_run import EvenIfBusy, Hours, Quiet, Repeats, Trials
 from laminar.cli.output import Json
 from laminar.experiments.ready.catalogue import READY
 
 OPTIONS: Final[dict[str, Any]] = {
-    "quick": Quick,
+    "quick": Annotated[bool, typer.Option("--quick", help="A smaller question, repeated until a minute is over. Kept as NAME-quick.")],
     "repeats": Repeats,
     "epochs": Annotated[int | None, typer.Option("--epochs", min=1, metavar="N", help="Epochs of every trial.")],
     "batch": Annotated[int | None, typer.Option("--batch", min=1, metavar="N", help="Samples per step.")],

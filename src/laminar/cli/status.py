@@ -15,6 +15,7 @@ from laminar.stack.parents import asks
 from laminar.stack.plan import Step, plan
 from laminar.stack.project import open_project
 from laminar.stack.read import StackFile, parent_of
+from laminar.stack.whole_batch import batch_notes
 from laminar.train.kept import describe_features
 
 
@@ -33,10 +34,11 @@ def run(
     store = project.look_at_store()
     steps = plan(file, store)
     shown = {s.layer.name: store.refs.get(f"{file.spec.stack.name}/{s.layer.name}") for s in steps}
+    notes = batch_notes(file, store, steps)
     if json:
-        print_json({**plan_json(file, steps, shown), "features": [f.to_json() for f in describe_features(store)]})
+        print_json({**plan_json(file, steps, shown, notes), "features": [f.to_json() for f in describe_features(store)]})
         return
-    show_plan(file, steps, as_json=False)
+    show_plan(file, steps, notes, as_json=False)
     for step in steps:
         current = shown[step.layer.name]
         if step.id and current and current != step.id:
@@ -51,11 +53,14 @@ def run(
         table("kept features of frozen prefixes", ["key", "samples", "size"], [[k.fkey[:12], str(k.rows), size(k.bytes)] for k in kept])
 
 
-def show_plan(file: StackFile, steps: list[Step], *, as_json: bool) -> None:
+def show_plan(file: StackFile, steps: list[Step], notes: dict[str, str], *, as_json: bool) -> None:
+    """`notes`: by layer."""
     if as_json:
-        print_json(plan_json(file, steps, {}))
+        print_json(plan_json(file, steps, {}, notes))
         return
     table("", ["layer", "", "id", "why"], [[s.layer.name, s.action, digest.short(s.id) if s.id else "-", s.why] for s in steps])
+    for name, note in notes.items():
+        say(f"{name}: {note}")
     todo = sum(s.action == "build" for s in steps)
     for step in steps:
         if said := other_strategy(step):
@@ -63,7 +68,7 @@ def show_plan(file: StackFile, steps: list[Step], *, as_json: bool) -> None:
     say("nothing to build" if not todo else f"laminar build would train {todo} of {len(steps)} layers")
 
 
-def plan_json(file: StackFile, steps: list[Step], shown: dict[str, str | None]) -> dict[str, Any]:
+def plan_json(file: StackFile, steps: list[Step], shown: dict[str, str | None], notes: dict[str, str]) -> dict[str, Any]:
     return {
         "stack": file.spec.stack.name,
         "layers": [
@@ -76,6 +81,7 @@ def plan_json(file: StackFile, steps: list[Step], shown: dict[str, str | None]) 
                 "seconds": 0.0 if s.action == "cached" else None,
                 "metrics": s.record.metrics if s.action == "cached" and s.record else {},
                 "ref": shown.get(s.layer.name),
+                "notes": [notes[s.layer.name]] if s.layer.name in notes else [],
                 "changes": [{"input": f, "from": old, "to": new} for f, old, new in s.differences],
             }
             for s in steps

@@ -13,10 +13,11 @@ from laminar.experiments.measures import OF_CURVES, TO_TARGET, measure_of
 from laminar.experiments.order import (
     Next,
     another_round,
+    another_trial,
     later_halving,
     left,
+    left_after_one_warm_up,
     left_halving,
-    left_in_turn,
     longest_seconds,
     rungs,
     standing,
@@ -49,24 +50,24 @@ class Agenda(Protocol):
 class Rounds:
     """`seed`: of the order in which each round goes; None: as variants are listed, because one stands on another.
 
-    `first`: variants that have all of their repeats before the others have any.
+    `first`: variants that have all of their repeats before the others have any, where a time is filled (run.py); else None. Then, as
+    where variants stand on each other, one warm-up is enough: what is done once is in no trial that counts.
     """
 
-    def __init__(self, description: Description, seed: int | None, trials: Sequence[Trial], first: Collection[str] = ()) -> None:
-        self._description, self._seed, self._trials, self._first = description, seed, list(trials), frozenset(first)
+    def __init__(self, description: Description, seed: int | None, trials: Sequence[Trial], first: Collection[str] | None = None) -> None:
+        self._description, self._seed, self._trials, self._first = description, seed, list(trials), frozenset(first or ())
+        self._left_of = left if seed is not None and first is None else left_after_one_warm_up
         self._variants = {one.id: one for one in description.variants}
         self._more: list[frozenset[str]] = []  # rounds beyond the repeats that are described, with the variants of each
         self._left: list[Next] | None = None  # of ten thousand trials it takes a while, and is asked for often
 
     def left(self) -> list[Next]:
         if self._left is None:
-            described, trials, first, more = self._description, self._trials, self._first, self._more
-            self._left = (
-                left_in_turn(described, trials, first=first, more=more)
-                if self._seed is None
-                else left(described, trials, self._seed, first=first, more=more)
-            )
+            self._left = self._left_of(self._description, self._trials, self._seed, first=self._first, more=self._more)
         return self._left
+
+    def has_time(self, variant: str, seconds: float) -> bool:
+        return another_trial(longest_seconds(self._trials), variant, seconds)
 
     def go_on(self, seconds: float) -> bool:
         """Add a round if there is time for it: it is then what is left. Variants whose trials all failed are left out of it."""
@@ -162,7 +163,7 @@ def agenda_of(
     *,
     in_turn: bool = False,
     at_once: int = 1,
-    first: Collection[str] = (),
+    first: Collection[str] | None = None,
 ) -> Agenda:
     if sweep.search is not None:
         from laminar.experiments.search import Proposals  # brings optuna

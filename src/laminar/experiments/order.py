@@ -85,12 +85,18 @@ def left(
     return found
 
 
-def left_in_turn(
-    description: Description, trials: Sequence[Trial], *, first: Collection[str] = (), more: Sequence[Collection[str]] = ()
+def left_after_one_warm_up(
+    description: Description,
+    trials: Sequence[Trial],
+    seed: int | None = None,
+    *,
+    first: Collection[str] = (),
+    more: Sequence[Collection[str]] = (),
 ) -> list[Next]:
-    """As listed, for variants of which one stands on another. One warm-up, of the first, for what is loaded and started once."""
+    """The same with one warm-up in all, of the variant that is listed first, for what is loaded and started once. Without a seed rounds
+    are as listed, for variants of which one stands on another."""
     bottom = description.variants[0].id
-    ahead = left(msgspec.structs.replace(description, warm_up=0), trials, None, first=first, more=more)
+    ahead = left(msgspec.structs.replace(description, warm_up=0), trials, seed, first=first, more=more)
     warmed = any(one.why_not.startswith(WARM_UP) for one in trials)
     return [Next(variant=bottom, repeat=0, warm_up=True), *ahead] if ahead and description.warm_up and not warmed else ahead
 
@@ -102,6 +108,11 @@ def longest_seconds(trials: Iterable[Trial]) -> dict[str, float]:
         if one.outcome == "done" and one.counted:
             found[one.variant] = max(found.get(one.variant, 0.0), 0.0 if one.sum_of else one.wall)
     return found
+
+
+def another_trial(longest: Mapping[str, float], variant: str, seconds: float) -> bool:
+    """Is there time for a trial of this variant? One of which nothing is known is tried while there is any."""
+    return longest.get(variant, 0.0) < seconds
 
 
 def another_round(longest: Mapping[str, float], seconds: float) -> bool:

@@ -7,6 +7,7 @@ there may be several.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import threading
@@ -69,6 +70,7 @@ def run(
     trainer: Callable[[], Trainer] = TrialProcess,
     stack_of: StackOf | None = None,
     fill: bool = False,
+    begun: float | None = None,
 ) -> list[Trial]:
     """All trials of the experiment, those of earlier goes included. L307 when another process runs it; L020 when the name is taken.
 
@@ -76,8 +78,8 @@ def run(
     settings of one stack file, and stand on each other, so that they are run in the order in which they are listed.
 
     `fill`: use all hours of the budget. What the first statement compares has its repeats first; when all variants have theirs, whole
-    rounds are added while there is time for another. Only the first go adds rounds: once a verdict was seen, more trials would be chosen
-    by it.
+    rounds are added while there is time for another. No trial is begun that has no time to end. Only the first go adds rounds: once a
+    verdict was seen, more trials would be chosen by it. `begun`: the moment from which the hours count; by itself, now.
     """
     if at_once > 1 and description.timed:
         raise LaminarError(
@@ -97,7 +99,7 @@ def run(
         need_optuna()  # before anything is written: no experiment without trials is left behind
     with files.running(store, description.name):
         described = begin(store, description)
-        go = _Go(described, sweep, file, store, emit, on, clock, stack_of, at_once, fill)
+        go = _Go(described, sweep, file, store, emit, on, clock, stack_of, at_once, fill, begun)
         return go.through(at_once, trainer)
 
 
@@ -149,13 +151,14 @@ class _Go:
         stack_of: StackOf | None,
         at_once: int,
         fill: bool,
+        begun: float | None,
     ) -> None:
         self._description, self._sweep, self._store = description, sweep, store
         self._emit, self._on, self._clock = emit, on, clock
         self.trials = files.read_trials(store, description.name)
-        first = compared_first(description, in_turn=stack_of is not None) if fill else ()
+        first = compared_first(description, in_turn=stack_of is not None) if fill else None
         self._agenda: Agenda = agenda_of(description, sweep, file, self.trials, in_turn=stack_of is not None, at_once=at_once, first=first)
-        self._fill = fill and not any(one.counted for one in self.trials)
+        self._fill, self._adds = fill, fill and not any(one.counted for one in self.trials)
         self._added = False  # a round beyond the repeats that are described
         self._stack_of: StackOf = stack_of or (
             lambda variant, what: (
@@ -166,7 +169,7 @@ class _Go:
         self._lock = threading.Condition()
         self._under_way: dict[tuple[str, int, bool], Next] = {}
         self._trainers: list[Trainer] = []
-        self._begun, self._run = clock.monotonic(), 0
+        self._begun, self._run = clock.monotonic() if begun is None else begun, 0
         self._stop = ""
         self._error: BaseException | None = None
         self._disturbed = False
@@ -200,7 +203,7 @@ class _Go:
         if hours is None or hours * 3600 > threading.TIMEOUT_MAX:  # some centuries: no clock waits so long, and nobody else
             return None
         why = over_budget(Spent(seconds=hours * 3600, trials=0), hours=hours, trials=None)
-        timer = threading.Timer(hours * 3600, self._leave, args=(why,))
+        timer = threading.Timer(max(0.0, self._seconds_left()), self._leave, args=(why,))
         timer.daemon = True
         timer.start()
         return timer
@@ -251,6 +254,9 @@ class _Go:
                     self._stop = why if self._agenda.left() or self._under_way else ""
                     return None
                 ahead = [one for one in self._agenda.left() if _name(one) not in self._under_way]
+                if ahead and not self._has_time(ahead[0]):
+                    self._stop = f"there is no time left for another trial of {self._agenda.variant(ahead[0].variant).label}"
+                    return None
                 if ahead:
                     self._under_way[_name(ahead[0])] = ahead[0]
                     self._run += not ahead[0].warm_up
@@ -263,13 +269,18 @@ class _Go:
 
     def _go_on(self) -> bool:
         """Add a round of repeats to a run that fills its time, if there is time for it."""
-        hours = self._sweep.budget.hours
-        if not self._fill or hours is None or not isinstance(self._agenda, Rounds):
-            return False
-        if not self._agenda.go_on(hours * 3600 - (self._clock.monotonic() - self._begun)):
+        if not self._adds or not isinstance(self._agenda, Rounds) or not self._agenda.go_on(self._seconds_left()):
             return False
         self._added = True
         return True
+
+    def _has_time(self, one: Next) -> bool:
+        """A run that fills its time begins no trial that would be cut short."""
+        return not self._fill or not isinstance(self._agenda, Rounds) or self._agenda.has_time(one.variant, self._seconds_left())
+
+    def _seconds_left(self) -> float:
+        hours = self._sweep.budget.hours
+        return math.inf if hours is None else hours * 3600 - (self._clock.monotonic() - self._begun)
 
     def _one(self, own: Trainer, what: Next, variant: Variant) -> Trial | None:
         """One trial, from start to end; None when it was interrupted."""
@@ -296,6 +307,7 @@ class _Go:
             "again": described.timed,
             "until": what.until,
             "on": on,
+            "like": self._like(variant),
         }
         began = [time.perf_counter()]
         readings = [read_now()] if watched else []
@@ -331,6 +343,13 @@ class _Go:
             },
             Trial,
         )
+
+    def _like(self, variant: Variant) -> str | None:
+        """A layer of the same model: another seed changes nothing of its graph. None where the time of exporting it is measured."""
+        if "wall" in self._description.measures:
+            return None
+        with self._lock:
+            return next((one.layer for one in reversed(self.trials) if one.variant == variant.id and one.layer), None)
 
     def _why_not(self, what: Next, busy: float, resumed: bool) -> str:
         if what.warm_up:

@@ -49,6 +49,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     again: bool  # train it even if it is in the store: time is measured
     until: int | None = None  # stop after so many epochs, keeping a checkpoint
     on: str | None = None  # where its workers run
+    like: str | None = None  # a layer of the same model, whose graph need not be exported again
 
 
 def main() -> None:
@@ -126,6 +127,7 @@ def train(asked: Asked, say: Say, cluster: Callable[[str | None], Any]) -> dict[
             emit=_teller(say, asked.layer, asked.until, stopping),
             how=how,
             named=False,
+            like=asked.like,
         )
     except KeyboardInterrupt:
         if not stopping.is_set():

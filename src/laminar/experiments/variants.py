@@ -20,6 +20,7 @@ from laminar.experiments.differences import facts_of
 from laminar.experiments.record import Axis, Description, Published, Variant
 from laminar.experiments.results import Cell
 from laminar.experiments.spec import AxisSpec, Budget, Sweep, checked
+from laminar.experiments.whole_batches import without_twins
 from laminar.launch.choose import launcher_of
 from laminar.stack.key import code_of, inputs_of
 from laminar.stack.parents import resolve
@@ -182,8 +183,9 @@ def describe(
         created=now,
         notes=tuple(notes),
     )
-    inputs, facts = inputs_of_variants(described, sweep, file, store)
-    return msgspec.structs.replace(described, inputs=inputs, facts=facts)
+    stacks = {variant.id: apply(file, described, variant, 0, sweep.set) for variant in variants}
+    inputs, facts = inputs_of_variants(described, sweep, stacks, store)
+    return without_twins(msgspec.structs.replace(described, inputs=inputs, facts=facts), stacks, store)
 
 
 def _benchmark(sweep: Sweep, axes: Iterable[Axis], variants: list[Variant]) -> str:
@@ -271,14 +273,14 @@ def _stride(description: Description) -> int:
 
 
 def inputs_of_variants(
-    description: Description, sweep: Sweep, file: StackFile, store: Store
+    description: Description, sweep: Sweep, stacks: Mapping[str, StackFile], store: Store
 ) -> tuple[dict[str, str], dict[str, dict[str, Cell]]]:
     """All that determines what each variant learns, whether it is built already or not, and the facts of how it is trained. Every mistake
-    of a variant is seen here."""
+    of a variant is seen here. `stacks`: by id."""
     folder, code = fingerprint_folder(store), functools.cache(code_of)  # sources are read once for all
     found, facts = {}, {}
     for variant in description.variants:
-        stack = apply(file, description, variant, 0, sweep.set)
+        stack = stacks[variant.id]
         below = []
         for layer in bottom_up(stack, [description.layer]):
             parent = parent_of(stack.spec, layer)
@@ -312,7 +314,7 @@ def quicker(sweep: Sweep, file: StackFile, *, fill: bool = False) -> tuple[Sweep
             notes.append(f"data.{name} is limited to {QUICK_SAMPLES:,} training samples")
     repeats = QUICK_REPEATS if fill else min(sweep.repeats, QUICK_REPEATS)
     if fill:
-        notes.append(f"as many repeats as fit into {QUICK_SECONDS:.0f} seconds, and no warm-up")
+        notes.append(f"as many repeats as fit into {QUICK_SECONDS:.0f} seconds, after one warm-up")
     else:
         fewer = f"{many(repeats, 'repeat')} instead of {sweep.repeats}, " if repeats < sweep.repeats else ""
         notes.append(f"{fewer}no warm-up, and {QUICK_SECONDS:.0f} seconds at most")
@@ -321,7 +323,7 @@ def quicker(sweep: Sweep, file: StackFile, *, fill: bool = False) -> tuple[Sweep
         sweep,
         name=sweep.name.removesuffix(QUICK) + QUICK,
         repeats=repeats,
-        warm_up=0,
+        warm_up=1 if fill and sweep.is_timed else 0,
         even_if_busy=True,
         budget=Budget(hours=hours, trials=sweep.budget.trials),
     )

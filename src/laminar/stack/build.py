@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from laminar.core.clock import SYSTEM, Clock
 from laminar.core.events import Emit, nowhere
+from laminar.data.count import known_training_samples
 from laminar.data.fingerprint import forget
 from laminar.stack.key import key_of
 from laminar.stack.parents import resolve
@@ -20,6 +21,7 @@ from laminar.stack.read import StackFile, bottom_up, parent_of
 from laminar.stack.seen import without_seen
 from laminar.stack.specs import LayerSpec
 from laminar.stack.team_heard import TeamHeard
+from laminar.stack.whole_batch import batch_note
 from laminar.store.manifest import BuildRecord
 from laminar.store.store import Store
 from laminar.train.misgivings import WARNING
@@ -87,11 +89,13 @@ def build(
     how: Train | None = None,
     soon: Callable[[Recipe], None] | None = None,
     named: bool = True,
+    like: str | None = None,
 ) -> BuildReport:
     """Train what is missing or changed, parents first. `force` trains the targets (or everything) even when nothing changed.
 
     `how`: whatever trains a job elsewhere than on this machine (launch/on_cluster.py). `soon` is told what is going to be trained, before
-    anything is loaded for it. Unless `named`, no ref is moved to what was built: whoever asked for it has to keep it from gc.
+    anything is loaded for it. Unless `named`, no ref is moved to what was built: whoever asked for it has to keep it from gc. `like` is a
+    layer whose graph may be that of the targets too; where it is, they need not be exported anew.
     """
     done: dict[str, Built] = {}
     order = bottom_up(file, targets)
@@ -116,7 +120,7 @@ def build(
             forced = force and (not targets or layer.name in targets)
             emit({"event": "layer", "layer": layer.name, "number": number, "of": len(order)})
             ref = f"{file.spec.stack.name}/{layer.name}" if named else None
-            built = _one(file, store, layer, parent, forced, emit, clock, ready.get(layer.name), how, soon, ref)
+            built = _one(file, store, layer, parent, forced, emit, clock, ready.get(layer.name), how, soon, ref, like)
             if lease is not None:
                 lease.add(layers=[built.id])
             done[layer.name] = built
@@ -138,6 +142,7 @@ def _one(
     how: Train | None,
     soon: Callable[[Recipe], None] | None,
     ref: str | None,
+    like: str | None,
 ) -> Built:
     """Reuse or train one layer. `ready` is the plan's word that it can be reused, good for the parent it was given on."""
     start = clock.monotonic()
@@ -156,7 +161,7 @@ def _one(
 
         assert again.key is not None and again.inputs is not None
         heard = TeamHeard(emit)
-        outcome = train_layer(file, store, again, again=forced, ref=ref, emit=heard, clock=clock, how=how)
+        outcome = train_layer(file, store, again, again=forced, ref=ref, emit=heard, clock=clock, how=how, like=like)
     return Built(
         name=layer.name,
         id=outcome.id,
@@ -175,8 +180,9 @@ def _one(
 
 def _reuse(store: Store, ref: str | None, step: Step, start: float, clock: Clock) -> Built:
     record: BuildRecord | None = step.record
-    assert record is not None
+    assert record is not None and step.inputs is not None
     why = step.why
+    whole = batch_note(step.layer, known_training_samples(step.inputs["data"], fingerprint_folder(store)))
     if ref is not None and store.refs.get(ref) != record.id:
         store.refs.move(ref, record.id, why="build (cached)")
         why += "; the ref moved to it"
@@ -189,7 +195,8 @@ def _reuse(store: Store, ref: str | None, step: Step, start: float, clock: Clock
         seconds=clock.monotonic() - start,
         saved=record.seconds,
         metrics=record.metrics,
-        notes=[note for note in store.layer(record.id).notes if note.startswith(WARNING)],  # a bad layer is no better for being reused
+        # a bad layer is no better for being reused
+        notes=[*(note for note in store.layer(record.id).notes if note.startswith(WARNING)), *([whole] if whole else [])],
     )
 
 

@@ -14,6 +14,7 @@ from laminar.core.errors import LaminarError
 from laminar.core.events import Emit
 from laminar.core.figures import many
 from laminar.core.observe import ChangedMeanwhile, Looking
+from laminar.data.count import remember_training_samples
 from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
 from laminar.data.sources.protocol import Progress as DataProgress
@@ -28,6 +29,7 @@ from laminar.stack.open_job import ROUTE, Description, fit_model, prepare_job
 from laminar.stack.plan import Step, fingerprint_folder, known, run_of, seen_of
 from laminar.stack.read import StackFile
 from laminar.stack.seen import Seen, with_seen, without_seen
+from laminar.stack.whole_batch import batch_note
 from laminar.store import runs
 from laminar.store.manifest import BuildRecord
 from laminar.store.own import is_own, note_own
@@ -56,19 +58,38 @@ Train = Callable[[Job, Description, Emit], Trained]
 
 
 def train_layer(
-    file: StackFile, store: Store, step: Step, *, again: bool, ref: str | None, emit: Emit, clock: Clock, how: Train | None = None
+    file: StackFile,
+    store: Store,
+    step: Step,
+    *,
+    again: bool,
+    ref: str | None,
+    emit: Emit,
+    clock: Clock,
+    how: Train | None = None,
+    like: str | None = None,
 ) -> Outcome:
     """`how`: trains the job; by itself this goes by the strategy of the recipe, on this machine. `again`: although it was built before.
+    `like`: a layer whose graph may be this one's too.
 
     What its code looks at is part of the key, so the key stands fast when the factories have run and the model has taken a batch; the run
     is named by it. What only the training looked at is added in the end.
     """
     with undone():
-        return _train_layer(file, store, step, again=again, ref=ref, emit=emit, clock=clock, how=how)
+        return _train_layer(file, store, step, again=again, ref=ref, emit=emit, clock=clock, how=how, like=like)
 
 
 def _train_layer(
-    file: StackFile, store: Store, step: Step, *, again: bool, ref: str | None, emit: Emit, clock: Clock, how: Train | None
+    file: StackFile,
+    store: Store,
+    step: Step,
+    *,
+    again: bool,
+    ref: str | None,
+    emit: Emit,
+    clock: Clock,
+    how: Train | None,
+    like: str | None,
 ) -> Outcome:
     layer, spec = step.layer, file.spec.data[step.layer.data]
     assert step.key is not None and step.inputs is not None
@@ -81,6 +102,7 @@ def _train_layer(
     except LaminarError as error:
         raise located(error, file.where("data", layer.data, "source"), f"data.{layer.data}") from error
     looking, asked = Looking(file.root), without_seen(step.inputs)
+    remember_training_samples(step.inputs["data"], len(data.train), fingerprint_folder(store))
     made = make(file, store, layer, step.parent, data, looking)
     foreign = stands_on_foreign(store, step.parent, made, file.root, data, layer.train.batch)
     _same_code(step, made.steps)
@@ -142,7 +164,9 @@ def _train_layer(
             seconds=trained.seconds,
             now=clock.now(),
             notes=[*notes, *made.notes, *trained.notes, *unseen_notes(layer, looking.unseen)],
-            earlier=_trusted(store, foreign, step.record.id if step.record else None, store.refs.get(ref) if ref else None, step.parent),
+            earlier=_trusted(
+                store, foreign, step.record.id if step.record else None, like, store.refs.get(ref) if ref else None, step.parent
+            ),
         )
         before = known(store, key)
         spec_written, data_written = layer_as_written(file, layer.name), data_as_written(file, layer.data)
@@ -176,7 +200,9 @@ def _train_layer(
             spent["checkpoints"] = trained.checkpoint_seconds
         spent["keeping"] = clock.monotonic() - began
     other = [] if before is None or before.id == manifest.id else [why_other(before, record)]
-    return Outcome(manifest.id, key, trained.metrics, spent, kept.summary(), [*manifest.notes, *other])
+    whole = batch_note(layer, len(data.train))
+    said = [*manifest.notes, *other, *([whole] if whole else [])]
+    return Outcome(manifest.id, key, trained.metrics, spent, kept.summary(), said)
 
 
 def _settled(looking: Looking, memory: Seen, known: dict[str, str], layer: str) -> dict[str, str]:

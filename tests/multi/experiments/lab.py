@@ -79,7 +79,7 @@ class Lab:
         )
 
     def run(self, emit: Any = None, *, at_once: int = 1, trainer: Any = TrialProcess, on: str | None = None, **given: Any) -> list[Trial]:
-        how = {name: given.pop(name) for name in ("clock", "fill") if name in given}
+        how = {name: given.pop(name) for name in ("clock", "fill", "begun") if name in given}
         one = self.prepared(**given)
         tell = emit or (lambda _: None)
         return run(one.description, one.sweep, one.file, self.store, tell, at_once=at_once, trainer=trainer, on=on, **how)

@@ -49,7 +49,7 @@ def test_a_stack_that_cannot_be_asked_names_one_that_can(example: Example) -> No
 
 
 def test_epochs_of_the_stack_at_hand(example: Example) -> None:
-    done = example.cli("experiment", "epochs", "--layer", "head", "--quick", "--even-if-busy", "--json")
+    done = example.cli("experiment", "epochs", "--layer", "head", "--quick", "--repeats", "2", "--even-if-busy", "--json")
     (found,) = json.loads(done.stdout)["experiments"]
     assert "the stack at hand, digits" in done.stderr
     assert (found["stack"], found["layer"], found["quick"]) == ("digits", "head", True)

@@ -209,6 +209,18 @@ def test_repeats_fill_the_hours_of_the_budget_once(lab: Lab) -> None:
     assert lab.run(budget=Budget(hours=hours), **given) == trials
 
 
+def test_a_run_that_fills_its_time_begins_no_trial_that_would_be_cut_short(lab: Lab) -> None:
+    """Ten seconds each: the third begins after twenty-two, and would end two seconds late. The time counts from before the run."""
+    clock, lrs, events = FakeClock(100.0), list[float](), list[Event]()
+    given: dict[str, Any] = {"axes": {"lr": [0.1]}, "repeats": 4, "fill": True, "clock": clock, "trainer": lambda: ByTheClock(clock, lrs)}
+    trials = lab.run(events.append, budget=Budget(hours=30 / 3600), begun=98.0, **given)
+    assert len(trials) == 2
+    assert [event["why"] for event in events if event["event"] == "note"] == [
+        "there is no time left for another trial of lr 0.1: running it again goes on"
+    ]
+    assert len(lab.run(budget=Budget(hours=1.0), **given)) == 4  # the repeats that were described, and no more
+
+
 def test_two_at_once_and_another_question(lab: Lab) -> None:
     with files.running(lab.store, "x"), pytest.raises(LaminarError) as caught:
         lab.run(axes={"lr": [0.1]})

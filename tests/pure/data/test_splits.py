@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laminar.data.count import at_most_training_samples, training_samples
+from laminar.data.fingerprint import fingerprint
 from laminar.data.open import open_data
 from laminar.data.samples import sample_digests
 from laminar.data.spec import DataSpec, SplitSpec
@@ -96,3 +99,17 @@ def test_regression_is_split_too(tmp_path: Path) -> None:
     assert data.train.y.shape == (20, 1)
     assert len(data.test) == 5
     assert (data.train.x == data.train.y).all()
+
+
+def test_the_number_of_training_samples_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anybody has opened the data, only a limit is known, or what comes with Laminar."""
+    spec, limited = (DataSpec(source="glyphs", args={"count": 50}, limit=limit) for limit in (None, 30))
+    content, other = (fingerprint(one, tmp_path, tmp_path) for one in (spec, limited))
+    assert at_most_training_samples(spec, content, tmp_path, tmp_path) is None
+    assert at_most_training_samples(limited, other, tmp_path, tmp_path) == 30
+    assert training_samples(spec, content, tmp_path, tmp_path) == len(open_data(spec, tmp_path).train) < 50
+    monkeypatch.setattr("laminar.data.open.open_data", None)  # nobody opens them again
+    assert training_samples(spec, content, tmp_path, tmp_path) == at_most_training_samples(spec, content, tmp_path, tmp_path)
+    monkeypatch.undo()
+    digits = DataSpec(source="digits")
+    assert at_most_training_samples(digits, fingerprint(digits, tmp_path, tmp_path), tmp_path, tmp_path) == 1438

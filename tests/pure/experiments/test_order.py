@@ -14,11 +14,12 @@ from laminar.experiments.order import (
     BUSY_TRIES,
     Spent,
     another_round,
+    another_trial,
     expected_seconds,
     later_halving,
     left,
+    left_after_one_warm_up,
     left_halving,
-    left_in_turn,
     longest_seconds,
     over_budget,
     rungs,
@@ -82,16 +83,16 @@ def test_more_repeats_are_what_is_left_of_a_finished_experiment() -> None:
 def test_variants_that_stand_on_each_other_come_in_turn() -> None:
     described = description({"workers": [1, 2, 3]}, repeats=2, warm_up=1)
     ids = [one.id for one in described.variants]
-    whole = left_in_turn(described, [])
+    whole = left_after_one_warm_up(described, [])
     assert [(one.variant, one.repeat, one.warm_up) for one in whole] == [
         (ids[0], 0, True),
         *((id, repeat, False) for repeat in (0, 1) for id in ids),
     ]
     warm = trial(ids[0], counted=False, why_not="warm-up")
     busy = trial(ids[0], counted=False, why_not="others took 90% of a core meanwhile")
-    assert left_in_turn(described, [warm, busy]) == left_in_turn(described, [warm])  # it is tried again before the next
-    assert [one.variant for one in left_in_turn(described, [warm, trial(ids[0])])] == [*ids[1:], *ids]
-    assert left_in_turn(described, [trial(id, repeat) for id in ids for repeat in (0, 1)]) == []
+    assert left_after_one_warm_up(described, [warm, busy]) == left_after_one_warm_up(described, [warm])  # it is tried again before the next
+    assert [one.variant for one in left_after_one_warm_up(described, [warm, trial(ids[0])])] == [*ids[1:], *ids]
+    assert left_after_one_warm_up(described, [trial(id, repeat) for id in ids for repeat in (0, 1)]) == []
 
 
 def test_rungs() -> None:
@@ -194,6 +195,11 @@ def test_the_first_statement_says_what_is_compared_first() -> None:
 @pytest.mark.parametrize(("seconds", "fits"), [(10.0, True), (9.99, False), (0.0, False), (-1.0, False)])
 def test_a_round_is_begun_where_the_longest_trials_of_all_variants_fit(seconds: float, fits: bool) -> None:
     assert another_round({"a": 6.0, "b": 4.0}, seconds) is fits
+
+
+def test_a_trial_is_begun_where_the_longest_of_its_variant_would_end_in_time() -> None:
+    assert another_trial({"a": 6.0}, "a", 6.1) and not another_trial({"a": 6.0}, "a", 6.0)
+    assert another_trial({"a": 6.0}, "b", 0.1) and not another_trial({}, "b", 0.0)
 
 
 def test_nothing_is_repeated_of_which_no_trial_came_to_its_end() -> None:

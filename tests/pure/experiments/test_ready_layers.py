@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from laminar.experiments.order import left_in_turn
+from laminar.experiments.order import left_after_one_warm_up
 from laminar.experiments.ready import layers, layers_run
 from laminar.experiments.ready.catalogue import READY, parts
 from laminar.experiments.ready.form import Ask
@@ -52,7 +52,7 @@ def test_a_quick_look_retrains_after_the_mistake_before_all_else() -> None:
         labels = {one.id: one.label for one in description.variants}
         assert labels[description.benchmark] == layers.CLASSIC and set(labels.values()) == set(PARTS)
         first = compared_first(description, in_turn=True) if quick else ()
-        shown[quick] = [labels[one.variant] for one in left_in_turn(description, [], first=first)[1:]]
+        shown[quick] = [labels[one.variant] for one in left_after_one_warm_up(description, [], first=first)[1:]]
     assert shown[False] == list(PARTS)
     mended = ["layered: strokes", "layered: shapes", "layered: digits", *reversed(layers.MENDED)]
     assert shown[True] == 4 * mended + 4 * [layers.CLASSIC, layers.ALL]

@@ -295,3 +295,29 @@ def test_example_sweeps_fit_their_stacks(path: Path, store: Store) -> None:
 
     found = describe(read_sweep(path), read(path.with_name("laminar.toml")), store)
     assert len(found.variants) > 1
+
+
+# Batches above the samples
+
+
+def test_a_batch_above_the_samples_is_named_and_no_training_has_two_rows(file: StackFile, store: Store) -> None:
+    """The digits have 1,438 training samples, or 100 with a limit."""
+    axes: dict[str, list[object]] = {"batch": [64, 2048, 8192], "lr": [0.1, 0.2]}
+    found = described(file, store, layer="base", axes=axes, benchmark={"batch": 8192})
+    assert [one.label for one in found.variants] == ["batch 64, lr 0.1", "batch 64, lr 0.2", "batch 2048, lr 0.1", "batch 2048, lr 0.2"]
+    assert found.benchmark == found.variants[2].id
+    assert found.notes[:2] == (
+        "batch 2,048 is above the 1,438 training samples of data.all: each step takes all of them",
+        "batch 8,192 is above the 1,438 training samples of data.all: each step takes all of them",
+    )
+    assert found.notes[2] == "batch 8192, lr 0.1: the same training as batch 2048, lr 0.1, so it is no row of its own"
+    limited = described(file, store, layer="base", axes={"batch": [64, 256], "samples": [100, 1000]})
+    assert len(limited.variants) == 4  # of 100 samples, a batch of 256 has 100, and one of 64 has not
+    assert [one for one in limited.notes if "above" in one] == [
+        "batch 256 is above the 100 training samples of data.all: each step takes all of them"
+    ]
+
+
+def test_rates_that_are_scaled_by_the_batch_make_another_training(file: StackFile, store: Store) -> None:
+    found = described(file, store, layer="base", axes={"batch": [2048, 8192]}, set={"scale_lr": "sqrt", "base_batch": 64})
+    assert len(found.variants) == 2

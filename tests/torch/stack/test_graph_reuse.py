@@ -9,6 +9,8 @@ import pytest
 
 import laminar.model.graph as graph
 from laminar.model.graph import Forms
+from laminar.stack.build import build
+from laminar.stack.read import read
 from tests.conftest import Example, write_example
 from tests.thinned import thinned
 
@@ -49,6 +51,16 @@ def test_a_seed_draws_other_weights_and_needs_no_other_graph(built: Example, tra
     built.edit("laminar.toml", "seed = 0", "seed = 3")
     assert built.actions() == {"strokes": "built", "head": "built"}
     assert traces == []
+
+
+def test_a_forced_build_takes_the_graph_of_a_layer_that_is_named(built: Example, traces: list[str]) -> None:
+    """As trials of an experiment are built: with another seed each, and without a ref."""
+    like = built.store().refs.get("digits/head")
+    for seed, named, traced in ((7, like, 0), (8, None, 1)):
+        built.edit("laminar.toml", "lr = 0.01, seed = " + ("0" if seed == 7 else "7"), f"lr = 0.01, seed = {seed}")
+        report = build(read(built.toml), built.store(), targets=["head"], force=True, named=False, like=named)
+        assert report.layers[-1].action == "built" and len(traces) == traced
+        assert graph_of(built, report.layers[-1].id) == graph_of(built, like)
 
 
 def test_a_layer_with_the_model_of_its_parent_takes_its_graph(built: Example, traces: list[str]) -> None:

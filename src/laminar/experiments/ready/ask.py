@@ -51,6 +51,7 @@ def answers(
     name: str, ask: Ask, project: Project, limits: Limits | None = None, emit: Emit = nowhere, clock: Clock = SYSTEM
 ) -> Iterator[Answer]:
     """One for each part of the experiment, as it ends. Mistakes are told before anything is trained."""
+    begun = clock.monotonic() if ask.quick else None  # a minute is promised, and looking at the data is a part of it
     limits = limits or Limits()
     at_hand = uses_stack_at_hand(name, project, ask)
     if ask.layer is not None and not at_hand:
@@ -67,12 +68,13 @@ def answers(
     for ready in parts(name, ask):
         one = ask if ask.name is None else msgspec.structs.replace(ask, name=ask.name + ready.name.removeprefix(name))
         if name == "layers":
-            yield _layers(ready, one, limits, store, emit, facts, clock)
+            yield _layers(ready, one, limits, store, emit, facts, clock, begun)
         elif name == "layout":
-            yield _layout(ready, one, limits, store, emit, facts, clock)
+            yield _layout(ready, one, limits, store, emit, facts, clock, begun)
         else:
             with _served(ready) as stack:
-                yield _sweep(name, ready, one, limits, project.need_file() if at_hand else _own(stack, store), store, emit, clock)
+                file = project.need_file() if at_hand else _own(stack, store)
+                yield _sweep(name, ready, one, limits, file, store, emit, clock, begun)
 
 
 @contextlib.contextmanager
@@ -106,7 +108,9 @@ def _training_samples(file: StackFile, name: str | None, store: Store) -> int:
     return training_samples(spec, fingerprint(spec, file.root, cache), file.root, cache)
 
 
-def _layers(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock) -> Answer:
+def _layers(
+    ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock, begun: float | None
+) -> Answer:
     from laminar.experiments.ready import layers_run
     from laminar.experiments.ready.layers import LAYERED, stack_text
 
@@ -114,20 +118,24 @@ def _layers(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, fa
     usual = 4 if limits.on not in (None, "local") else 1 if ask.quick else min(4, ask.cores)
     place = layers_run.Place(on=limits.on or "local", workers=limits.workers or usual)
     described = layers_run.describe(ready, ask, place, facts, clock.now())
-    trials = layers_run.run(described, ask, place, Budget(hours=limits.hours, trials=limits.trials), store, emit)
+    trials = layers_run.run(described, ask, place, Budget(hours=limits.hours, trials=limits.trials), store, emit, begun)
     return Answer(ready=ready, description=described, trials=trials)
 
 
-def _layout(ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock) -> Answer:
+def _layout(
+    ready: Ready, ask: Ask, limits: Limits, store: Store, emit: Emit, facts: dict[str, Any], clock: Clock, begun: float | None
+) -> Answer:
     from laminar.experiments.ready import layout_run
 
     file = _own(stacks.mlp(ask), store)
     described = layout_run.describe(ready, ask, file, facts, clock.now())
-    trials = layout_run.run(described, ask, Budget(hours=limits.hours, trials=limits.trials), file, store, emit)
+    trials = layout_run.run(described, ask, Budget(hours=limits.hours, trials=limits.trials), file, store, emit, begun)
     return Answer(ready=ready, description=described, trials=trials)
 
 
-def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, store: Store, emit: Emit, clock: Clock) -> Answer:
+def _sweep(
+    name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, store: Store, emit: Emit, clock: Clock, begun: float | None
+) -> Answer:
     fill = ready.fills(ask)
     prepared = prepare(_limited(ready.sweep(ask), limits), file, store, quick=ask.quick, fill=fill, clock=clock)
     described = msgspec.structs.replace(
@@ -144,7 +152,7 @@ def _sweep(name: str, ready: Ready, ask: Ask, limits: Limits, file: StackFile, s
 
         words = ["--allow-private"] if ready.images is not None else []  # they are on this machine
         more["trainer"] = functools.partial(GridTrainer, *words, shared=ask.quick or bool(ready.speeds), speeds=ready.speeds)
-    trials = run(described, prepared.sweep, prepared.file, store, emit, clock=clock, fill=fill, **more)
+    trials = run(described, prepared.sweep, prepared.file, store, emit, clock=clock, fill=fill, begun=begun, **more)
     return Answer(ready=ready, description=described, trials=trials)
 
 

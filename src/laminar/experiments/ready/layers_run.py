@@ -83,7 +83,9 @@ def describe(ready: Ready, ask: Ask, place: Place, machine: dict[str, Any], now:
     )
 
 
-def run(description: Description, ask: Ask, place: Place, budget: Budget, store: Store, emit: Emit) -> list[Trial]:
+def run(
+    description: Description, ask: Ask, place: Place, budget: Budget, store: Store, emit: Emit, begun: float | None = None
+) -> list[Trial]:
     """Trials of earlier goes included."""
     fill = ask.quick and ask.repeats is None
     if ask.quick:
@@ -93,7 +95,9 @@ def run(description: Description, ask: Ask, place: Place, budget: Budget, store:
         parts = _Parts(description, ask, place, store, folder)
         first, _ = parts.stack_of(description.variants[0], Next(variant=description.benchmark, repeat=0))
         on = None if place.on == "local" else place.on
-        return run_trials(description, sweep, first, store, emit, on=on, trainer=lambda: parts, stack_of=parts.stack_of, fill=fill)
+        return run_trials(
+            description, sweep, first, store, emit, on=on, trainer=lambda: parts, stack_of=parts.stack_of, fill=fill, begun=begun
+        )
 
 
 def end_to_end(parts: Sequence[Trial], target: float | None) -> tuple[Point, ...]:

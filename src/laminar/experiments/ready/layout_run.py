@@ -62,13 +62,16 @@ def describe(ready: Ready, ask: Ask, file: StackFile, machine: dict[str, Any], n
     )
 
 
-def run(description: Description, ask: Ask, budget: Budget, file: StackFile, store: Store, emit: Emit) -> list[Trial]:
+def run(
+    description: Description, ask: Ask, budget: Budget, file: StackFile, store: Store, emit: Emit, begun: float | None = None
+) -> list[Trial]:
     """Trials of earlier goes included."""
+    fill = ask.quick and ask.repeats is None
     if ask.quick:
         budget = Budget(hours=min(budget.hours or 1.0, QUICK_SECONDS / 3600), trials=budget.trials)
     sweep = Sweep(name=description.name, even_if_busy=ask.quick or ask.even_if_busy, budget=budget)
     fetcher = _Fetcher(description, ask, file, store)
-    return run_trials(description, sweep, file, store, emit, trainer=lambda: fetcher, stack_of=fetcher.stack_of)
+    return run_trials(description, sweep, file, store, emit, trainer=lambda: fetcher, stack_of=fetcher.stack_of, fill=fill, begun=begun)
 
 
 @final

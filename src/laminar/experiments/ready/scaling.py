@@ -12,10 +12,11 @@ from laminar.experiments.ready.judged import above
 from laminar.experiments.ready.studies import GRADIENTS
 
 BATCH = 1024
+QUICK_SAMPLES = 16 * BATCH
 
 
 def ready(ask: Ask) -> Ready:
-    batch = ask.batch or (256 if ask.quick else BATCH)
+    batch = ask.batch or BATCH
     counts = tuple(sorted({1, 2, *({3, 4} if not ask.quick else set()), ask.cores}))
     one = Choice(label="1 worker", settings={"workers": 1, "batch": batch})
     strong = [Choice(label=f"strong, {n} workers", settings={"workers": n, "batch": batch}, line=STRONG) for n in counts[1:]]
@@ -58,6 +59,7 @@ def ready(ask: Ask) -> Ready:
         ),
         study=GRADIENTS,
         stack=stacks.mlp(ask),
-        own={"epochs": 3, "lr": 0.004, "scale_lr": "sqrt", "base_batch": batch},
+        # a thousand samples are one batch: nothing to share out
+        own={**({"samples": QUICK_SAMPLES} if ask.quick else {}), "epochs": 3, "lr": 0.004, "scale_lr": "sqrt", "base_batch": batch},
         notes=tuple(f"{n} workers: this machine has {ask.cores} cores, so they take turns on them." for n in crowded),
     )
