@@ -89,3 +89,28 @@ def test_tables_are_those_that_were_printed() -> None:
     figures += [*tables.FLOWERS_EPOCH_SECONDS, *tables.GRID.values(), tables.GRID_FRAGMENTS, tables.GRID_TURNED, tables.GRID_ALL]
     figures += [value for table in (tables.FLOWERS_SINGLE, tables.FLOWERS_DISTRIBUTED) for row in table.values() for value in row.values()]
     assert set(map(float, figures)) <= said
+
+
+STATES = ("works", "partly", "not there")
+
+
+def items() -> list[tuple[int, str, str]]:
+    """Number, state and last column of each item."""
+    rows = re.findall(r"^\| (\d+) [^|]*\|[^|]*\| ([^|]*) \| ([^|\n]*) \|$", SECTIONS["Item by item"], re.MULTILINE)
+    return [(int(number), state, shown) for number, state, shown in rows]
+
+
+def test_every_item_has_a_state_and_what_shows_it() -> None:
+    found = items()
+    assert [number for number, _, _ in found] == list(range(1, 64))
+    assert all(state in STATES and shown for _, state, shown in found)
+    works, partly, missing = (sum(state == one for _, state, _ in found) for one in STATES)
+    assert f"{works} of 63 items work, {partly} work partly, and {missing} are not there." in PAGE
+
+
+def test_what_works_names_a_test_or_a_benchmark_that_is_there() -> None:
+    root = Path(__file__).parents[3]
+    for number, state, shown in items():
+        named = re.findall(r"`((?:tests|benchmarks)/[\w/.]+)`", shown)
+        assert named or state != "works", f"item {number} names nothing that shows it"
+        assert all((root / one).is_file() for one in named), (number, named)
