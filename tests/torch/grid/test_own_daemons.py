@@ -74,7 +74,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         lines = [f"[{group}]\n" + "\n".join(f"{key} = {value}" for key, value in some.items()) for group, some in points.items()]
         (info / "entry_points.txt").write_text("\n\n".join(lines) + "\n")
         importlib.invalidate_caches()
-        own.end_all()
 
     yield write
     own.end_all()

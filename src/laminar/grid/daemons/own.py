@@ -93,7 +93,7 @@ class _Process:
         self._frames.put(None)
 
     def ask(self, frame: Frame, longest: float) -> Frame:
-        """ValueError with what went wrong; then it has ended, unless it has said an error itself."""
+        """ValueError with what went wrong."""
         assert self._process.stdin is not None
         try:
             with contextlib.suppress(BrokenPipeError):
@@ -101,13 +101,11 @@ class _Process:
                 self._process.stdin.flush()
             found = self._frames.get(timeout=longest)
         except queue.Empty:
-            self.end()
             raise ValueError(f"did not return within {longest:g} s") from None
         if found is None:
             code = self._process.wait()
             self._said.seek(0)
             last = " ".join(self._said.read().decode(errors="replace").split("\n")[-LINES - 1 :]).strip()
-            self.end()
             raise ValueError(f"ended its process with {code}" + (f": {last}" if last else ""))
         if "error" in found.head:
             raise ValueError(f"failed: {found.head['error']}")
@@ -143,7 +141,14 @@ def _ask(run: Run, daemon: OwnDaemon, frame: Frame) -> Frame:
     try:
         return process.ask(frame, LONGEST)
     except ValueError as error:
-        raise OwnFailed(run.id, daemon, str(error)) from None
+        raise _failed(run, daemon, str(error)) from None
+
+
+def _failed(run: Run, daemon: OwnDaemon, why: str) -> OwnFailed:
+    """Its process ends: a daemon that was mended is loaded anew."""
+    if (process := _PROCESSES.pop(msgspec.json.encode(daemon), None)) is not None:
+        process.end()
+    return OwnFailed(run.id, daemon, why)
 
 
 @atexit.register
@@ -178,7 +183,7 @@ def judge(tx: Tx, run: Run, daemon: OwnDaemon, rows: Sequence[Any], needs: int) 
     good, wrong = tuple(head["good"]), tuple(head["wrong"])
     known = {row.id for row in rows}
     if odd := [one for one in (*good, *wrong) if one not in known] or [one for one in good if one in wrong]:
-        raise OwnFailed(run.id, daemon, f"judges result {odd[0]}, which is none of {sorted(known)} or good and wrong at once")
+        raise _failed(run, daemon, f"judges result {odd[0]}, which is none of {sorted(known)} or good and wrong at once")
     return Judged(good, wrong)
 
 
@@ -211,9 +216,9 @@ def step(run: Run, daemon: OwnDaemon, version: bytes, kept: bytes, parts: Sequen
     found = _ask(run, daemon, Frame({"weights": [weight for weight, _ in parts]}, arrays)).arrays
     values, buffers = found["values"], found["buffers"]
     if values.dtype != np.float32 or values.shape != (numel,) or not np.isfinite(values).all():
-        raise OwnFailed(run.id, daemon, f"returned no version: {numel} finite numbers of float32 were expected")
+        raise _failed(run, daemon, f"returned no version: {numel} finite numbers of float32 were expected")
     if buffers.dtype != np.float64 or buffers.shape != (settings.buffers,) or not np.isfinite(buffers).all():
-        raise OwnFailed(run.id, daemon, f"returned no version: {settings.buffers} finite numbers of float64 were expected as buffers")
+        raise _failed(run, daemon, f"returned no version: {settings.buffers} finite numbers of float64 were expected as buffers")
     state = {name.removeprefix("state "): array for name, array in found.items() if name.startswith("state ")}
     return values.tobytes() + buffers.tobytes(), save(state)
 
