@@ -100,9 +100,9 @@ class LoopWriter:
     def scalar(self) -> Node:
         if self.scalars and self.random.random() < 0.3:
             return Node(f"{self.random.choice(self.scalars)[0]} += {self.value()};")
-        name = self.name("s")
+        name, value = self.name("s"), self.value()
         self.scalars.append((name, "int"))
-        return Node(f"int {name} = {self.value()};")
+        return Node(f"int {name} = {value};")
 
     def index(self) -> str:
         """Of a counter around, mostly; what may be beyond the array is brought back into it, mostly."""

@@ -155,7 +155,7 @@ def shuffle() -> None:
 class AlwaysCircuit:
     """Instead of a Decider."""
 
-    long = True
+    long, short = True, False
     times: dict[str, float] = {}  # noqa: RUF012
 
     def __init__(self, ways: Any, *_: Any) -> None:
