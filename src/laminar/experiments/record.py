@@ -51,7 +51,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     rule: str
     arguments: dict[str, Any] = {}
-    claim: str = ""  # whose sentence it is: "2.a" of docs/founding.md, "ours", or whatever the author of a sweep calls it
+    claim: str = ""  # whose sentence it is: "2.a" of the founding documents, "ours", or whatever the author of a sweep calls it
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Own daemons: what a validator or an assimilator of another package gets, and what it returns (docs/how-to-write-a-daemon.md).
+"""Own daemons: what a validator or an assimilator of another package gets, and what it returns (how-to-write-a-daemon).
 
 Each is made once, by calling what its entry point names with the settings of the strategy, in a process of its own. Changes of parameters
 are one flat row in the order of the model; what compression left out is 0.

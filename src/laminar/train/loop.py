@@ -55,8 +55,8 @@ def train(job: Job, emit: Emit = nowhere) -> Trained:
     dtype.prepare(job.model, recipe)
     scale = dtype.LossScale() if recipe.dtype == "float16" else None
     team, params = job.team, trainable(job.model)
-    optimizer = Optimizer(recipe, params) if team is None else team.optimizer(recipe, params)
     changes = changes_of(params, team, asked=recipe.target is not None and recipe.target.change is not None)
+    optimizer = Optimizer(recipe, params) if team is None else team.optimizer(recipe, params)
     run = Run(job, optimizer, scale, Tally(classes=data.classes is not None), job.frozen_told or frozen_state(job), changes)
     together = None if team is None or isinstance(optimizer, Optimizer) else Together(run, team, optimizer, job.clock)
 

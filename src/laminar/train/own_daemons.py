@@ -9,13 +9,15 @@ another layer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import metadata
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from laminar.core.errors import LaminarError
 from laminar.core.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 Kind = Literal["validator", "assimilator"]
 GROUPS: Final[dict[Kind, str]] = {"validator": "laminar.grid.validators", "assimilator": "laminar.grid.assimilators"}
@@ -50,6 +52,8 @@ def installed(kind: Kind, written: Written) -> OwnDaemon:
 
 
 def entry_point(kind: Kind, name: str) -> metadata.EntryPoint:
+    from importlib import metadata  # most verbs do not need it, and loading it takes longer than they do
+
     known = {one.name: one for one in metadata.entry_points(group=GROUPS[kind])}
     if name not in known:
         others = f"; {did_you_mean(name, known)}" if known else ""

@@ -7,14 +7,14 @@ import os
 import pytest
 
 from laminar.core.clock import FakeClock
-from laminar.grid.node.worker_process import Pace
+from laminar.grid.node.child import Pace
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     made = FakeClock(100.0)
-    monkeypatch.setattr("laminar.grid.node.worker_process.time.monotonic", made.monotonic)
-    monkeypatch.setattr("laminar.grid.node.worker_process.time.sleep", made.advance)
+    monkeypatch.setattr("laminar.grid.node.child.time.monotonic", made.monotonic)
+    monkeypatch.setattr("laminar.grid.node.child.time.sleep", made.advance)
     return made
 
 

@@ -116,11 +116,10 @@ def test_a_node_cuts_fragments_of_two_indexes_that_are_joined(mirror: tuple[Misc
         assert made.data.classes == (*CLASSES, "mine")
         version = version_of(made)
         images_asked(mischief), images_asked(other)
-        _, worker = node(tmp_path / "n", described, version, allow_private=True)
+        _, worker = node(tmp_path / "n", described, version, allow_private=True, samples=[8])
         assert worker.do(task(described, version, steps=2, sample=8))["samples"] == 18
         (data,) = worker._data.values()
         assert np.bincount(data.train.y).tolist() == [PER_CLASS] * 4
-        _, careful = node(tmp_path / "careful", described, version)
         index._recent.clear()
         with pytest.raises(LaminarError, match=r"not a public one.*--allow-private"):
-            careful.do(task(described, version, steps=2, sample=9))
+            node(tmp_path / "careful", described, version, samples=[9])

@@ -33,7 +33,7 @@ def spec(test: int | None) -> DataSpec:
 def test_an_answer_has_what_the_nodes_own_model_gave_on_its_own_test_sample(tmp_path: Path, steps: int) -> None:
     made, described = job(tmp_path, Grid(local_steps=steps), spec(6))
     version = version_of(made)
-    home, worker = node(tmp_path, described, version)
+    home, worker = node(tmp_path, described, version, samples=[7])
     worker.do(task(described, version, steps=steps, sample=7))
     change, answer = change_in(home, described)
     data = open_data(data_of(msgspec.json.decode(described.about, type=About), 7), tmp_path)
@@ -52,7 +52,7 @@ def test_testing_changes_nothing_of_the_answer(tmp_path: Path) -> None:
         folder.mkdir()
         made, described = job(folder, Grid(local_steps=4), spec(test))
         version = version_of(made)
-        home, worker = node(folder, described, version)
+        home, worker = node(folder, described, version, samples=[7])
         worker.do(task(described, version, steps=4, sample=7))
         worker.do(task(described, version, steps=4, sample=7, result=2))
         change, answer = change_in(home, described, 2)

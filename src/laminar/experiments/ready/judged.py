@@ -1,7 +1,7 @@
 """Statements about choices, by their labels; form.py puts settings in their place, and statements.py judges them.
 
-`claim` is the id of the sentence of a founding document that a statement tries, as docs/founding.md lists them. What no document says is
-a question of ours.
+`claim` is the id of the sentence of a founding document that a statement tries; the page on these documents lists them. What no document
+says is a question of ours.
 """
 
 from __future__ import annotations

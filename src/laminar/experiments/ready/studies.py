@@ -1,4 +1,4 @@
-"""The founding documents, and which of them each ready experiment stands beside. docs/founding.md lists what they claim."""
+"""The founding documents, and which of them each ready experiment stands beside. A page of the docs lists what they claim."""
 
 from __future__ import annotations
 

@@ -134,8 +134,9 @@ class Trainer:
         added = [0.0] * SUMS
         for first in range(0, len(y), BATCH):
             pause()
-            rows = slice(first, min(first + BATCH, len(y)))
-            added = [a + b for a, b in zip(added, sums(self.model, [x], y, rows, task=data.task, loss=objective), strict=True)]
+            inputs, targets = np.array(x[first : first + BATCH]), np.array(y[first : first + BATCH])  # mapped ones cannot be written to
+            own = sums(self.model, [inputs], targets, slice(0, len(targets)), task=data.task, loss=objective)
+            added = [a + b for a, b in zip(added, own, strict=True)]
         found = figures(added, y, task=data.task)
         if not abs(found["loss"]) < LARGEST_LOSS:  # nor is it a number
             return None
